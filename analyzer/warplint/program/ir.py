@@ -1,0 +1,451 @@
+"""The intermediate representation: a kernel as structured statements over resolved symbols and canonical operations.
+
+This is what `threads`, `machine` and the rules see; nothing here knows how C++ is spelled. Device functions are inlined
+at their call sites (`Inline`), names are resolved to `Symbol`s, macros and constants are folded, and every
+synchronisation, copy, collective or tensor operation is an `Operation` with operands by role.
+
+Expressions of plain assignments are resolved on first use (`Deferred`): a generated kernel is mostly data arithmetic that
+neither control nor synchronisation depends on. `Kernel.needed()` tells which symbols matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from warplint.source import Span
+
+Kind = Literal["param", "local", "shared", "dynamic_shared", "global", "constant"]
+
+
+# ------------------------------------------------------------------------------------------------- symbols
+@dataclass(frozen=True, slots=True, eq=False)
+class Symbol:
+    """One variable after resolution; two variables of one name in different scopes (or inlinings) are two symbols."""
+
+    name: str
+    kind: Kind
+    type: str = "int"
+    """Scalar type name as in `Cast.type`, or the class name."""
+    pointer: int = 0
+    dims: tuple[int | None, ...] = ()
+    """Array dimensions, outermost first; None where not constant."""
+    element_bytes: int | None = None
+    """Size of one element in bytes (None when the type is not known)."""
+    alignment: int = 0
+    span: Span = Span(0, 0)
+    grid_constant: bool = False
+
+    @property
+    def bytes(self) -> int | None:
+        """Size of the whole variable in bytes, None when unknown."""
+        total = self.element_bytes
+        for dim in self.dims:
+            if total is None or dim is None:
+                return None
+            total *= dim
+        return total
+
+
+# --------------------------------------------------------------------------------------------- expressions
+@dataclass(frozen=True, slots=True)
+class Expr:
+    """Base of resolved expressions."""
+
+
+@dataclass(frozen=True, slots=True)
+class Const(Expr):
+    """An integer (booleans are 0 and 1)."""
+
+    value: int
+
+
+@dataclass(frozen=True, slots=True)
+class Var(Expr):
+    """The value of a scalar symbol, or the address of an array one (arrays decay)."""
+
+    symbol: Symbol
+
+
+@dataclass(frozen=True, slots=True)
+class Special(Expr):
+    """A built-in coordinate.
+
+    `tid.x|y|z`, `ntid.x|y|z`, `ctaid.x|y|z`, `nctaid.x|y|z`, `laneid`, `warpid` (hardware %warpid), `linear_tid`
+    (thread rank in the CTA), `warpsize`, `cluster_ctaid.x|y|z`, `cluster_nctaid.x|y|z`, `cluster_ctarank`,
+    `cluster_nctarank`, `clusterid.x|y|z`, `gridid`, `smid`, `lanemask_lt|le|eq|ge|gt`, `dynamic_smem_size`, `clock`.
+    """
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Expr):
+    """`op` of: - ! ~"""
+
+    op: str
+    arg: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Expr):
+    """`op` of: + - * / % << >> & | ^ && || == != < <= > >= min max; pointer arithmetic is in bytes already."""
+
+    op: str
+    left: Expr
+    right: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Expr):
+    """`test ? yes : no`."""
+
+    test: Expr
+    yes: Expr
+    no: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Cast(Expr):
+    """Conversion to `bool i8 u8 i16 u16 i32 u32 i64 u64 f32 f64 other`; pointers cast to integers keep their region."""
+
+    type: str
+    arg: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Address(Expr):
+    """Byte address `offset` into the storage of a symbol (`&x`, `&x[i]`, an array name, a cvta of these)."""
+
+    symbol: Symbol
+    offset: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Load(Expr):
+    """A read of memory through `pointer` (which evaluates to an address, often unknown)."""
+
+    pointer: Expr
+    type: str = "i32"
+    volatile: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Element(Expr):
+    """A read of element `index` of a local (per-thread) array or of field `index` of a local aggregate."""
+
+    symbol: Symbol
+    index: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class OpValue(Expr):
+    """The value returned by an operation: elect, shuffle, vote, try_wait token, cluster rank read and so on.
+
+    `output` picks one of several results ("value" unless stated).
+    """
+
+    op: Operation
+    output: str = "value"
+
+
+@dataclass(frozen=True, slots=True)
+class Pure(Expr):
+    """A call of something unknown that has no effect we know of; its value is unknown.
+
+    `name` is for messages. Uniform when its arguments are and `known_pure` (a math function, `__float2int_rn`);
+    otherwise nothing is known about who gets which value.
+    """
+
+    name: str
+    args: tuple[Expr, ...]
+    known_pure: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown(Expr):
+    """A value that could not be resolved, with the reason (a macro, a template parameter, a float)."""
+
+    reason: str
+    uniform: bool = False
+    """True when it is the same for all threads of the grid whatever it is (a template argument, a host constant)."""
+
+
+@dataclass(slots=True, eq=False)
+class Deferred:
+    """An expression resolved on first use."""
+
+    make: Callable[[], Expr] = field(repr=False)
+    built: Expr | None = None
+
+    @property
+    def expr(self) -> Expr:
+        """The resolved expression."""
+        if self.built is None:
+            self.built = self.make()
+        return self.built
+
+
+# ---------------------------------------------------------------------------------------------- operations
+@dataclass(frozen=True, slots=True, eq=False)
+class Operation:
+    """One static site of a canonical operation (a key of `warplint.ops`), after inlining.
+
+    Operand roles are listed per operation in `ops.toml` (`operands`): `barrier`, `count`, `parity`, `bytes`, `dst`,
+    `src`, `id`, `threads`, `columns`, `address`, `mask`, `cta`, `value` ... Addresses are shared-memory addresses
+    (`Address`) whether the source passed a pointer, a cvta'd integer or a reference. Constant counts that stand in a
+    mnemonic are `Const` operands like any other.
+    """
+
+    name: str
+    span: Span
+    """The outermost call in the kernel's own text that leads here (what a person looks for)."""
+    operands: Mapping[str, Expr]
+    mods: Mapping[str, str | int | bool]
+    """Modifiers: `cta_group` 1|2, `multicast` bool, `read` bool, `aligned` bool, `scope`, `sem`, `space`
+    (`shared::cta`, `shared::cluster`, `global`), `noinc`, `dim`, `shape`, `num`, `kind`, `elects` (elects inside),
+    `blocking` (a wait that loops inside), `direction` inc|dec, `remote` bool ..."""
+    spelling: str
+    """The callee's name or the mnemonic as the source has it."""
+    predicate: Expr | None = None
+    """`@p` of the instruction, or the `pred` argument of a `_pred` helper: executed only where it is non-zero."""
+    chain: tuple[Span, ...] = ()
+    """Call sites from the kernel inwards when inside inlined helpers (innermost last; empty when direct)."""
+    inner: Span | None = None
+    """Where the instruction itself stands (the asm statement), when not at `span`."""
+    by_name: bool = False
+    """True when recognised only by a name table (no definition was seen)."""
+
+
+# ---------------------------------------------------------------------------------------------- statements
+@dataclass(frozen=True, slots=True, eq=False)
+class Stmt:
+    """Base of statements. Identity matters (`eq=False`): a statement is a place."""
+
+    span: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Seq(Stmt):
+    """Statements in order."""
+
+    body: tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Assign(Stmt):
+    """`symbol[index] = value` for locals (index None for scalars; aggregates index fields by number)."""
+
+    symbol: Symbol
+    index: Deferred | None
+    value: Deferred
+    declares: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Store(Stmt):
+    """A write of ordinary code to memory that is not a local: shared, global or unknown."""
+
+    pointer: Deferred
+    value: Deferred
+    bytes: int | None = None
+    """Width of the access in bytes, when known."""
+    atomic: bool = False
+    volatile: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Read(Stmt):
+    """A read of shared memory by ordinary code whose value goes somewhere we do not follow (for the machine)."""
+
+    pointer: Deferred
+    bytes: int | None = None
+    volatile: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Do(Stmt):
+    """Execution of an operation as a statement. Its result, if any, is read through `OpValue` of the same operation."""
+
+    op: Operation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class If(Stmt):
+    """`then` where `test` is non-zero, else `orelse`. `text` is the condition as written."""
+
+    test: Deferred
+    then: Seq
+    orelse: Seq
+    text: str
+    test_span: Span
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Loop(Stmt):
+    """`while (test) { body; step }`, or `do { body; step } while (test)` when `after`. `continue` runs `step`.
+
+    A C++ `for` puts its init before the loop. `test` is None for an endless loop. Statements that must run to evaluate
+    the test (operations such as try_wait) stand in `prelude`, executed before each test.
+    """
+
+    prelude: Seq
+    test: Deferred | None
+    step: Seq
+    body: Seq
+    text: str
+    test_span: Span
+    after: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Break(Stmt):
+    """Leaves the innermost loop (a switch is lowered to ifs, see `Inline`)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Continue(Stmt):
+    """Goes to the step of the innermost loop."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exit(Stmt):
+    """The thread leaves the kernel (`return` of the kernel, `exit`, a trap)."""
+
+    trap: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leave(Stmt):
+    """Leaves the enclosing `Inline` whose label this is (a helper's `return`, a switch's `break`)."""
+
+    label: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Inline(Stmt):
+    """The body of a helper at its call site, or a switch; `Leave(label)` jumps to its end."""
+
+    label: int
+    name: str
+    body: Seq
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Opaque(Stmt):
+    """Something that could not be understood and may matter: the kernel's verdict becomes incomplete.
+
+    `reason` stands alone ("`foo` takes a barrier and is not defined in this file"). `writes` are symbols it may change.
+    """
+
+    reason: str
+    writes: tuple[Symbol, ...] = ()
+
+
+# ------------------------------------------------------------------------------------------------- kernels
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A launch fact with its origin ("from __launch_bounds__", "from --block", "from the launch at line 40")."""
+
+    value: tuple[int, ...]
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchInfo:
+    """What is known about how the kernel is launched. None = unknown."""
+
+    block: Fact | None = None
+    """Threads per block (x, y, z). `__launch_bounds__` alone gives (n, 1, 1) unless the code reads tid.y or tid.z."""
+    cluster: Fact | None = None
+    arch: str = ""
+    """`sm_90a`, `gfx942`; empty when unknown."""
+    smem: Fact | None = None
+    """Dynamic shared memory in bytes, one element."""
+    min_blocks: int | None = None
+    max_registers: int | None = None
+    cooperative: bool | None = None
+    """From host launches in the same file: True cooperative, False plain, None no launch seen."""
+
+    @property
+    def warp_size(self) -> int:
+        """32, or 64 for AMD gfx9 (CDNA)."""
+        return 64 if self.arch.startswith("gfx9") else 32
+
+    @property
+    def threads(self) -> int | None:
+        """Threads per block, None when unknown."""
+        if self.block is None:
+            return None
+        total = 1
+        for extent in self.block.value:
+            total *= extent
+        return total
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HostLaunch:
+    """A launch of this kernel seen in the file, with what could be evaluated."""
+
+    api: str
+    cooperative: bool
+    grid: tuple[int, ...] | None
+    block: tuple[int, ...] | None
+    smem: int | None
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
+class Incomplete:
+    """Something that could not be established."""
+
+    reason: str
+    span: Span | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kernel:
+    """One `__global__` function, ready to be judged."""
+
+    name: str
+    span: Span
+    """Of its name."""
+    params: tuple[Symbol, ...]
+    body: Seq
+    launch: LaunchInfo
+    shared: tuple[Symbol, ...]
+    """Static and dynamic shared variables, in order of declaration (helpers' included)."""
+    launches: tuple[HostLaunch, ...] = ()
+    incomplete: tuple[Incomplete, ...] = ()
+    is_amd: bool = False
+    fragment: bool = False
+    """A pasted excerpt without its prelude: names fall back to the tables."""
+
+
+def children(stmt: Stmt) -> Iterator[Seq]:
+    """The sequences directly inside a statement, in source order."""
+    match stmt:
+        case If(then=then, orelse=orelse):
+            yield then
+            yield orelse
+        case Loop(prelude=prelude, step=step, body=body):
+            yield prelude
+            yield body
+            yield step
+        case Inline(body=body):
+            yield body
+        case Seq():
+            yield stmt
+
+
+def walk(stmt: Stmt) -> Iterator[Stmt]:
+    """Every statement below and including `stmt`, in source order."""
+    stack = [stmt]
+    while stack:
+        top = stack.pop()
+        yield top
+        if isinstance(top, Seq):
+            stack.extend(reversed(top.body))
+        else:
+            stack.extend(reversed(list(children(top))))
