@@ -10,7 +10,7 @@ what the analysis needs (`TypeName`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass, field
 
 from warplint.source import Span
@@ -372,8 +372,9 @@ class Function:
     body: Callable[[], Block] = field(repr=False)
     asm_only: bool = False
     """Cheap hint: the body holds an `asm` and nothing that branches."""
-    text_mentions: frozenset[str] = frozenset()
-    """Identifiers of the body followed by `(`: whom it may call (cheap, by token), plus `asm` if it holds one."""
+    text_mentions: Set[str] = frozenset()
+    """Identifiers of the body followed by `(`: whom it may call (by token, when first asked), plus `asm` if it holds
+    one. Iterates in sorted order."""
     record: str = ""
     """The class or struct whose method it is, if any."""
 
@@ -405,6 +406,8 @@ class Launch:
     span: Span
     function: str = ""
     """The host function it stands in (its locals and constants resolve names in `grid` and `block`)."""
+    cluster: Expr | None = None
+    """Cluster dimensions from a launch attribute (`attribute[0].val.clusterDim.x = 2`), as an `InitList` of three."""
 
 
 @dataclass(frozen=True, slots=True)
