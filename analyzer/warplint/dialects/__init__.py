@@ -1,0 +1,1 @@
+"""From spellings to operations: inline assembly by what it does (`asm`), calls by name (`names`)."""
