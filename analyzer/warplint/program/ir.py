@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from warplint.source import Span
+from warplint.source import SourceFile, Span
 
 Kind = Literal["param", "local", "shared", "dynamic_shared", "global", "constant"]
 
@@ -367,6 +367,8 @@ class LaunchInfo:
     max_registers: int | None = None
     cooperative: bool | None = None
     """From host launches in the same file: True cooperative, False plain, None no launch seen."""
+    expect: tuple[str, ...] = ()
+    """Fast paths that the user says the kernel must use: `tma`, `tcgen05`, `wgmma`, `mfma` (from --expect or the config)."""
 
     @property
     def warp_size(self) -> int:
@@ -421,6 +423,8 @@ class Kernel:
     is_amd: bool = False
     fragment: bool = False
     """A pasted excerpt without its prelude: names fall back to the tables."""
+    source: SourceFile = field(default=SourceFile("", b""), repr=False)
+    """The file it stands in, for lines and texts."""
 
 
 def children(stmt: Stmt) -> Iterator[Seq]:

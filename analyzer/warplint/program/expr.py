@@ -1,0 +1,570 @@
+"""Expressions: from the syntax tree to typed, resolved expressions, with their side effects emitted as statements.
+
+`value` resolves an expression; operations, assignments and calls inside are appended to `ctx.out` in evaluation order.
+Where `ctx.out` is None (an expression resolved on first use) nothing may be emitted: such expressions were found free
+of effects by a look at their text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from warplint.dialects.leaf import OpOutput, SpecialReg
+from warplint.program import arith, calls, ir, named, places
+from warplint.program.arith import convert, is_address, join, select, truth, unknown
+from warplint.program.ctypes import BOOL, FLOAT, INT, SIZES, U64, UINT, UNKNOWN, CType, strip_namespace
+from warplint.program.scope import (
+    LATE,
+    ONE,
+    ZERO,
+    Alias,
+    Closure,
+    Ctx,
+    Frame,
+    Local,
+    LocalPlace,
+    MacroArgument,
+    Memory,
+    MemPlace,
+    Place,
+    TemplateArgument,
+    Typed,
+    Value,
+    ready,
+)
+from warplint.program.unit import MAX_DEPTH, Build, ctype, declared_type, file_ctx, layout, record_ctx, size_of
+from warplint.syntax import ast
+
+_COORDINATES = {"threadIdx": "tid", "blockIdx": "ctaid", "blockDim": "ntid", "gridDim": "nctaid"}
+_NAMED_SPECIALS = {"warpSize": ("warpsize", INT)} | {
+    f"hip{name[0].upper()}{name[1:]}_{axis}": (f"{special}.{axis}", UINT)
+    for name, special in _COORDINATES.items()
+    for axis in "xyz"
+}
+
+
+# ----------------------------------------------------------------------------------------------- entry points
+def value(build: Build, node: ast.Expr, ctx: Ctx) -> Typed:
+    """The value of an expression."""
+    handler = _HANDLERS.get(type(node))
+    if handler is None:
+        return unknown("an expression that is not understood")
+    if build.depth >= MAX_DEPTH:
+        build.note("nesting too deep to follow", node.span)
+        return unknown("nesting too deep to follow")
+    build.depth += 1
+    try:
+        return handler(build, node, ctx)
+    finally:
+        build.depth -= 1
+
+
+def constant(build: Build, node: ast.Expr, ctx: Ctx) -> int | None:
+    """The value of a constant expression, None when it is not one."""
+    result = value(build, node, ctx.into(None)).expr
+    return result.value if isinstance(result, ir.Const) else None
+
+
+def deferred(build: Build, node: ast.Expr | ast.Lazy, ctx: Ctx, type_: CType | None = None) -> ir.Deferred:
+    """An effect-free expression, resolved when first asked for (as seen from here and now)."""
+    later = ctx.later(build.clock)
+
+    def make() -> ir.Expr:
+        tree = node.expr if isinstance(node, ast.Lazy) else node
+        depth, build.depth = build.depth, 0  # a new entry: the nesting of its asker does not count
+        try:
+            result = value(build, tree, later)
+        except RecursionError:
+            return ir.Unknown("nesting too deep to follow")
+        finally:
+            build.depth = depth
+        return (convert(result, type_) if type_ is not None else result).expr
+
+    return ir.Deferred(make)
+
+
+# ------------------------------------------------------------------------------------------------------ names
+def _name(build: Build, node: ast.Name, ctx: Ctx) -> Typed:
+    name = node.id
+    binding = ctx.scope.find(name, ctx.at)
+    if binding is not None:
+        if isinstance(binding, MacroArgument):
+            return value(build, binding.expr, argument_ctx(binding, ctx))
+        return bound(build, binding, name)
+    special = _NAMED_SPECIALS.get(name)
+    if special is not None:
+        return Typed(ir.Special(special[0]), special[1])
+    this, record = ctx.scope.nearest()
+    if record:
+        found = _own_member(build, name, this, record)
+        if found is not None:
+            return found
+    return global_value(build, name)
+
+
+def argument_ctx(argument: MacroArgument, ctx: Ctx) -> Ctx:
+    """Where a macro's argument is evaluated: in its caller's scope, but here and now."""
+    return Ctx(argument.ctx.scope, argument.ctx.frame, ctx.out, argument.ctx.at)
+
+
+def bound(build: Build, binding: object, name: str) -> Typed:
+    """The value of what a name is bound to."""
+    match binding:
+        case Local(root=root, constant=make):
+            if make is not None:
+                fixed = make()
+                if isinstance(fixed.expr, ir.Const):
+                    return fixed
+            return places.load(build, places.whole(root))
+        case Value():
+            return force(binding)
+        case Alias():
+            place = binding.place()
+            return places.load(build, place) if place is not None else unknown(f"the reference `{name}`")
+        case Memory(symbol=symbol, type=type_):
+            return places.load(build, MemPlace(ir.Address(symbol, ZERO), type_))
+        case TemplateArgument(expr=expr, ctx=given):
+            if expr is None or given is None:
+                return unknown(f"template parameter `{name}`", uniform=True)
+            return value(build, expr, given.into(None))
+        case Closure():
+            return Typed(ir.Unknown("a lambda"), UNKNOWN)
+    return unknown(f"`{name}`")
+
+
+def force(binding: Value) -> Typed:
+    """The value behind a name, computed once."""
+    if binding.built is None:
+        if binding.busy:
+            return unknown("a value defined by itself")
+        binding.busy = True
+        try:
+            binding.built = binding.make()
+        finally:
+            binding.busy = False
+    return binding.built
+
+
+def _own_member(build: Build, name: str, this: Place | None, record: str) -> Typed | None:
+    if name == "this" and this is not None:
+        return places.address(build, this)
+    if this is not None:
+        table = layout(build, this.type._replace(dims=(), pointer=0))
+        if table is not None and name in table.fields:
+            return places.load(build, places.member(build, this, name))
+    return static_member(build, record, name, this.type if this is not None else CType(record))
+
+
+def static_member(build: Build, record: str, name: str, type_: CType) -> Typed | None:
+    """A `static constexpr` member of a record."""
+    found = build.unit.records.get(record)
+    if found is None:
+        return None
+    for item in found.members:
+        if item.name == name and "static" in item.type.qualifiers and item.init is not None:
+            ctx = record_ctx(build, found, type_)
+            ctx.scope.record = ""
+            inner = Ctx(ctx.scope, Frame("record"), None)
+            result = value(build, item.init.expr, inner)
+            return convert(result, declared_type(build, item, ctx)) if not item.dims else result
+    for base in found.bases:
+        inherited = static_member(build, strip_namespace(base), name, CType(strip_namespace(base)))
+        if inherited is not None:
+            return inherited
+    return None
+
+
+def global_value(build: Build, name: str) -> Typed:
+    """The value of a name at file scope: constant, variable, macro."""
+    unit = build.unit
+    known = unit.constants.get(name)
+    if known is not None:
+        return force(known)
+    if name in unit.options.defines:
+        return Typed(ir.Const(unit.options.defines[name]), INT)
+    macro = unit.macros.get(name)
+    if macro is not None and macro.params is None:
+        tree = calls.expansion(unit, macro)
+        if tree is None:
+            return unknown(f"macro `{name}`", uniform=True)
+        unit.constants[name] = made = Value(lambda: value(build, tree, file_ctx(unit)))
+        result = force(made)
+        if not isinstance(result.expr, ir.Const):
+            del unit.constants[name]  # it may mention names of the place where it is used
+        return result
+    item = unit.globals.get(name)
+    if item is None and "::" in name:
+        head, _, last = name.rpartition("::")
+        record = strip_namespace(head)
+        found = static_member(build, record, last, CType(record)) if record in unit.records else None
+        if found is not None:
+            return found
+        item = unit.globals.get(last)
+    if item is not None:
+        return _global(build, name, item)
+    return unknown(f"`{name}` is not defined in this file")
+
+
+def _global(build: Build, name: str, item: ast.Declarator) -> Typed:
+    unit = build.unit
+    ctx = file_ctx(unit)
+    words = item.type.qualifiers
+    if "__shared__" in words:
+        found = calls.shared(build, item, ctx)
+        return places.load(build, MemPlace(ir.Address(found.symbol, ZERO), found.type))
+    type_ = declared_type(build, item, ctx)
+    init = item.init
+    if init is not None and not type_.dims and words & {"constexpr", "const"}:
+        unit.constants[name] = made = Value(lambda: convert(value(build, init.expr, ctx), type_))
+        result = force(made)
+        if isinstance(result.expr, ir.Const) or not type_.scalar:
+            return result
+        made.built = Typed(ir.Unknown(f"constant `{name}`", True), type_)
+        return made.built
+    found = unit.memory.get(name)
+    if found is None:
+        kind: ir.Kind = "constant" if words & {"__constant__", "constexpr", "const"} else "global"
+        element = type_._replace(dims=())
+        symbol = ir.Symbol(
+            item.name, kind, element.name, element.pointer, type_.dims, size_of(build, element), item.alignment, item.span
+        )
+        unit.memory[name] = found = Memory(symbol, type_)
+    if found.symbol.kind == "constant" and init is None and type_.scalar:
+        return Typed(ir.Load(ir.Address(found.symbol, ZERO), type_.cast), type_)
+    return places.load(build, MemPlace(ir.Address(found.symbol, ZERO), type_))
+
+
+# ----------------------------------------------------------------------------------------------------- places
+def place(build: Build, node: ast.Expr, ctx: Ctx) -> Place | None:
+    """The storage that an expression names, None when it names none (or none that can be followed)."""
+    match node:
+        case ast.Name(id=name):
+            return _named_place(build, name, ctx)
+        case ast.Index(base=base, index=position):
+            inner = place(build, base, ctx) if not isinstance(base, (ast.Cast, ast.Call)) else None
+            if inner is not None and inner.type.dims:
+                return places.index(build, inner, value(build, position, ctx).expr)
+            pointer = places.load(build, inner) if inner is not None else value(build, base, ctx)
+            if not pointer.type.pointer and not is_address(pointer.expr):
+                return calls.subscript_operator(build, pointer, position, ctx)
+            return places.subscript(build, pointer, value(build, position, ctx).expr)
+        case ast.Member(base=base, name=name, arrow=arrow):
+            if arrow:
+                return places.member(build, places.deref(build, value(build, base, ctx)), name)
+            inner = place(build, base, ctx)
+            if inner is None:
+                made = value(build, base, ctx)
+                inner = made.place
+            return places.member(build, inner, name) if inner is not None else None
+        case ast.Unary(op="*", arg=arg):
+            return places.deref(build, value(build, arg, ctx))
+        case ast.Cast(type=type_, arg=arg):
+            inner = place(build, arg, ctx)
+            if inner is None or not type_.reference:
+                return inner
+            wanted = ctype(build, type_, ctx)
+            pointer = convert(places.address(build, inner), wanted.address_of())
+            return places.deref(build, pointer)
+        case ast.Assign() | ast.Update(prefix=True):
+            value(build, node, ctx)
+            return place(build, node.target if isinstance(node, ast.Assign) else node.arg, ctx.into(None))
+        case ast.Call():
+            made = value(build, node, ctx)
+            return None if made.type.pointer else made.place
+        case ast.Cond(test=test, yes=yes, no=no):
+            known = value(build, test, ctx).expr
+            if isinstance(known, ir.Const):
+                return place(build, yes if known.value else no, ctx)
+    return None
+
+
+def _named_place(build: Build, name: str, ctx: Ctx) -> Place | None:
+    binding = ctx.scope.find(name, ctx.at)
+    match binding:
+        case Local(root=root):
+            return places.whole(root)
+        case Alias():
+            return binding.place()
+        case MacroArgument(expr=expr):
+            return place(build, expr, argument_ctx(binding, ctx))
+        case Memory(symbol=symbol, type=type_):
+            return MemPlace(ir.Address(symbol, ZERO), type_)
+        case Value():
+            held = force(binding)
+            return None if held.type.pointer else held.place  # a pointer's place is what it points to
+        case None:
+            this, record = ctx.scope.nearest()
+            if record and this is not None:
+                if name == "this":
+                    return None
+                table = layout(build, this.type._replace(dims=(), pointer=0))
+                if table is not None and name in table.fields:
+                    return places.member(build, this, name)
+            item = build.unit.globals.get(name)
+            if item is not None:
+                _global(build, name, item)
+                found = build.unit.memory.get(name)
+                if found is not None:
+                    return MemPlace(ir.Address(found.symbol, ZERO), found.type)
+                if "__shared__" in item.type.qualifiers:
+                    found = calls.shared(build, item, file_ctx(build.unit))
+                    return MemPlace(ir.Address(found.symbol, ZERO), found.type)
+            macro = build.unit.macros.get(name)
+            if macro is not None and macro.params is None:
+                tree = calls.expansion(build.unit, macro)
+                if tree is not None and not (isinstance(tree, ast.Name) and tree.id == name):
+                    return place(build, tree, ctx)
+    return None
+
+
+# --------------------------------------------------------------------------------------------- simple operators
+def _num(build: Build, node: ast.Num, ctx: Ctx) -> Typed:
+    if node.value is None:
+        return unknown("a floating-point literal", FLOAT, uniform=True)
+    type_ = UINT if node.unsigned else INT
+    if node.bits > 32:
+        type_ = U64 if node.unsigned else CType("i64")
+    elif not node.unsigned and not -(1 << 31) <= node.value < 1 << 31:
+        type_ = UINT if 0 <= node.value < 1 << 32 else CType("i64")
+    return Typed(ir.Const(node.value), type_)
+
+
+def _unary(build: Build, node: ast.Unary, ctx: Ctx) -> Typed:
+    if node.op == "&":
+        found = place(build, node.arg, ctx)
+        if found is None:
+            inner = value(build, node.arg, ctx)
+            if is_address(inner.expr):  # the address of something whose value is its address already
+                return inner
+            return unknown("the address of a value", inner.type.address_of())
+        return places.address(build, found)
+    if node.op == "*":
+        return places.load(build, places.deref(build, value(build, node.arg, ctx)))
+    if node.op == "sizeof":
+        return _sizeof(build, node.arg, ctx)
+    return arith.unary(node.op, value(build, node.arg, ctx))
+
+
+def _sizeof(build: Build, arg: ast.Expr, ctx: Ctx) -> Typed:
+    type_: CType | None = None
+    if isinstance(arg, ast.Name):
+        stars = len(arg.id) - len(arg.id.rstrip("*"))
+        found = None if stars else place(build, arg, ctx.into(None))
+        type_ = found.type if found is not None else None
+        if type_ is None:
+            type_ = ctype(build, ast.TypeName(arg.id.rstrip("*"), stars, targs=arg.targs), ctx)
+    else:
+        found = place(build, arg, ctx.into(None))
+        type_ = found.type if found is not None else value(build, arg, ctx.into(None)).type
+    size = size_of(build, type_)
+    return Typed(ir.Const(size), U64) if size is not None else unknown(f"sizeof({type_.name})", U64, uniform=True)
+
+
+def _binary(build: Build, node: ast.Binary, ctx: Ctx) -> Typed:
+    op = node.op
+    if op in ("&&", "||"):
+        return _short_circuit(build, node, ctx)
+    # A long sum leans left: its spine is walked, not recursed into.
+    spine = [node]
+    while isinstance(spine[-1].left, ast.Binary) and spine[-1].left.op not in ("&&", "||"):
+        spine.append(spine[-1].left)
+    left = value(build, spine[-1].left, ctx)
+    for item in reversed(spine):
+        right = value(build, item.right, ctx)
+        if item.op == ",":
+            left = right
+        elif left.place is not None and not left.type.scalar and not left.type.pointer:
+            left = calls.operator(build, item, left, right, ctx)
+        else:
+            left = arith.binary(item.op, left, right, lambda type_: size_of(build, type_))
+    return left
+
+
+def _short_circuit(build: Build, node: ast.Binary, ctx: Ctx) -> Typed:
+    left = value(build, node.left, ctx)
+    known = truth(left)
+    if isinstance(known, ir.Const) and bool(known.value) == (node.op == "||"):
+        return Typed(ir.Const(int(node.op == "||")), BOOL)
+    if ctx.out is None:
+        return arith.logical(node.op, left, value(build, node.right, ctx))
+    inner: list[ir.Stmt] = []
+    right = value(build, node.right, ctx.into(inner))
+    if inner:
+        if any(not isinstance(item, ir.Do) for item in inner):
+            left = places.temporary(build, ctx, left, node.span)
+        test = truth(left) if node.op == "&&" else arith.unary("!", left).expr
+        ctx.out.append(branch(build, node.left, test, inner, []))
+    return arith.logical(node.op, left, right)
+
+
+def branch(build: Build, test_node: ast.Expr, test: ir.Expr, then: list[ir.Stmt], orelse: list[ir.Stmt]) -> ir.If:
+    """An `if` made for an operand that is evaluated only under a condition."""
+    span = test_node.span
+    return ir.If(
+        span, ready(test), ir.Seq(span, tuple(then)), ir.Seq(span, tuple(orelse)), build.unit.source.text(span), span
+    )
+
+
+def _cond(build: Build, node: ast.Cond, ctx: Ctx) -> Typed:
+    test = value(build, node.test, ctx)
+    known = truth(test)
+    if isinstance(known, ir.Const):
+        return value(build, node.yes if known.value else node.no, ctx)
+    if ctx.out is None:
+        return select(known, value(build, node.yes, ctx), value(build, node.no, ctx))
+    yes_out: list[ir.Stmt] = []
+    no_out: list[ir.Stmt] = []
+    yes = value(build, node.yes, ctx.into(yes_out))
+    no = value(build, node.no, ctx.into(no_out))
+    if yes_out or no_out:
+        if any(not isinstance(item, ir.Do) for item in yes_out + no_out):
+            test = places.temporary(build, ctx, test, node.span)
+        ctx.out.append(branch(build, node.test, truth(test), yes_out, no_out))
+    return select(truth(test), yes, no)
+
+
+def _cast(build: Build, node: ast.Cast, ctx: Ctx) -> Typed:
+    if node.type.reference:
+        found = place(build, node, ctx)
+        if found is not None:
+            return places.load(build, found)
+    type_ = ctype(build, node.type, ctx)
+    inner = value(build, node.arg, ctx)
+    if not type_.scalar and type_.name != "void" and type_ != UNKNOWN and not node.type.pointer:
+        return calls.construct(build, type_, (node.arg,), node, ctx, inner)
+    if type_.pointer and not inner.type.pointer and isinstance(inner.expr, ir.Const):
+        return Typed(inner.expr, type_)
+    return convert(inner, type_)
+
+
+def _index(build: Build, node: ast.Index, ctx: Ctx) -> Typed:
+    found = place(build, node, ctx)
+    return places.load(build, found) if found is not None else unknown("an element of something unknown")
+
+
+def _member(build: Build, node: ast.Member, ctx: Ctx) -> Typed:
+    base = node.base
+    if isinstance(base, ast.Name) and base.id in _COORDINATES and len(node.name) == 1:
+        if ctx.scope.find(base.id, ctx.at) is None:
+            return Typed(ir.Special(f"{_COORDINATES[base.id]}.{node.name}"), UINT)
+    found = place(build, node, ctx)
+    if found is None:
+        record = value(build, base, ctx.into(None)).type.name
+        static = static_member(build, record, node.name, CType(record)) if record in build.unit.records else None
+        return static if static is not None else unknown(f"member `{node.name}`")
+    if isinstance(found, MemPlace) and isinstance(found.pointer, ir.Unknown):
+        return unknown(f"member `{node.name}`", found.type)
+    return places.load(build, found)
+
+
+# ------------------------------------------------------------------------------------------------ side effects
+def _assign(build: Build, node: ast.Assign, ctx: Ctx) -> Typed:
+    if node.op:
+        made = ast.Binary(node.span, node.op, node.target, node.value)
+        result = value(build, made, ctx)
+    else:
+        result = value(build, node.value, ctx)
+    if ctx.out is None:
+        return result
+    return assign(build, node.target, result, node.span, ctx)
+
+
+def assign(build: Build, target: ast.Expr, result: Typed, span: ast.Span, ctx: Ctx) -> Typed:
+    """`target = result`, and the value of that expression."""
+    if isinstance(target, ast.Name):
+        binding = ctx.scope.find(target.id, ctx.at)
+        if isinstance(binding, Value) and binding.stored:
+            type_ = force(binding).type
+            fixed = convert(result, type_)
+            rebind(build, ctx, target.id, fixed)
+            return fixed
+    found = place(build, target, ctx)
+    if found is None:
+        if ctx.out is not None:
+            reason = f"`{build.unit.source.text(span)[:60]}` writes to something that could not be resolved"
+            ctx.out.append(ir.Opaque(ctx.frame.outer or span, reason))
+        return result
+    calls.before_write(build, ctx)
+    places.store(build, ctx, found, result, ctx.frame.outer or span)
+    if result.type.pointer and isinstance(result.expr, ir.Address) and result.expr.symbol.kind == "local":
+        build.escaped.append(result.expr.symbol)
+    if isinstance(found, LocalPlace) and not found.type.dims:
+        return places.load(build, found)
+    return convert(result, found.type) if found.type.scalar else result
+
+
+def rebind(build: Build, ctx: Ctx, name: str, fixed: Typed) -> None:
+    """A new value for a variable of a straight-line helper; what was resolved before keeps the old one."""
+    ctx.scope.declare(name, Value(lambda: fixed, fixed, stored=True), build.tick())
+
+
+def _update(build: Build, node: ast.Update, ctx: Ctx) -> Typed:
+    old = value(build, node.arg, ctx)
+    new = arith.binary(node.op, old, Typed(ONE, INT), lambda type_: size_of(build, type_))
+    if ctx.out is None:
+        return new if node.prefix else old
+    kept = old if node.prefix else places.temporary(build, ctx, old, node.span)
+    result = assign(build, node.arg, new, node.span, ctx)
+    return result if node.prefix else kept
+
+
+def _operation_output(build: Build, node: OpOutput, ctx: Ctx) -> Typed:
+    made = ctx.ops[node.op] if node.op < len(ctx.ops) else None
+    if made is None:
+        return unknown("the result of an instruction")
+    return calls.result_of(made, node.output, BOOL if node.truth else UNKNOWN)
+
+
+def _special(build: Build, node: SpecialReg, ctx: Ctx) -> Typed:
+    return Typed(ir.Special(node.name), UINT)
+
+
+def _unparsed(build: Build, node: ast.Unparsed, ctx: Ctx) -> Typed:
+    return unknown(node.text[:60] or "source that could not be parsed")
+
+
+def _string(build: Build, node: ast.Str, ctx: Ctx) -> Typed:
+    return unknown("a string", CType("i8", 1), uniform=True)
+
+
+def _init_list(build: Build, node: ast.InitList, ctx: Ctx) -> Typed:
+    if node.type is not None:
+        type_ = ctype(build, node.type, ctx)
+        if type_.scalar:
+            return convert(value(build, node.items[0], ctx), type_) if node.items else Typed(ZERO, type_)
+        return calls.construct(build, type_, node.items, node, ctx, None)
+    if len(node.items) == 1:
+        return value(build, node.items[0], ctx)
+    for item in node.items:
+        value(build, item, ctx)
+    return Typed(ZERO, INT) if not node.items else unknown("a braced list")
+
+
+def _lambda(build: Build, node: ast.Lambda, ctx: Ctx) -> Typed:
+    return Typed(ir.Unknown("a lambda"), UNKNOWN)
+
+
+_HANDLERS: dict[type, Callable[[Build, Any, Ctx], Typed]] = {
+    ast.Num: _num,
+    ast.Name: _name,
+    ast.Unary: _unary,
+    ast.Binary: _binary,
+    ast.Cond: _cond,
+    ast.Cast: _cast,
+    ast.Index: _index,
+    ast.Member: _member,
+    ast.Assign: _assign,
+    ast.Update: _update,
+    ast.Unparsed: _unparsed,
+    ast.Str: _string,
+    ast.InitList: _init_list,
+    ast.Lambda: _lambda,
+    ast.Call: lambda build, node, ctx: calls.call(build, node, ctx),
+    ast.Asm: lambda build, node, ctx: calls.assembly(build, node, ctx),
+    OpOutput: _operation_output,
+    SpecialReg: _special,
+    named.HELD: named.held,
+}
+
+__all__ = ["LATE", "SIZES", "assign", "bound", "branch", "constant", "deferred", "force", "global_value", "join", "place", "value"]

@@ -1,0 +1,187 @@
+"""A parsed file as kernels: file tables, then each `__global__` function from its parameters inwards."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from warplint.program import body, effects, expr, ir, launch, places
+from warplint.program.arith import unknown
+from warplint.program.ctypes import UNKNOWN, strip_namespace
+from warplint.program.scope import Ctx, Frame, Local, Root, Scope, TemplateArgument, Typed, Value
+from warplint.program.unit import Build, Options, Unit, bind, declared_type
+from warplint.source import SourceFile, Span
+from warplint.syntax import ast, parse
+
+_AMD_TEXT = re.compile(rb"__builtin_amdgcn_|hip/hip_runtime|hipLaunchKernelGGL|__HIP_PLATFORM_AMD__|<hip/")
+_LINEAR_RANK = re.compile(rb"\bblockDim\b|%ntid|hipBlockDim")
+_WORDS = re.compile(rb"\b[A-Za-z_]\w*+(?=\s*+[(<])")
+_FRAGMENT_HEAD = b'extern "C" __global__ void fragment() {'
+
+
+@dataclass(frozen=True)
+class Module:
+    """The kernels of a file, and what could not be established about the file as a whole."""
+
+    kernels: tuple[ir.Kernel, ...]
+    incomplete: tuple[ir.Incomplete, ...] = ()
+
+
+def lower(file: ast.File, source: SourceFile, options: Options | None = None) -> Module:
+    """Lowers every kernel of a file.
+
+    A file without any function is read as the body of one kernel when `options.fragment` is not False (and always when
+    it is True): a pasted excerpt.
+    """
+    options = options or Options()
+    unit = Unit(file, source, options)
+    kernels = [fn for fn in file.functions if "__global__" in fn.specifiers]
+    if not kernels and (options.fragment or (options.fragment is None and not file.functions)):
+        if source.data.strip() and options.fragment is not False:
+            return _fragment(source, options)
+    _fill(unit)
+    effects.index(unit)
+    lowered = tuple(kernel(unit, fn) for fn in kernels)
+    inside = [(fn.span.start, fn.span.end) for fn in kernels]
+    notes = tuple(
+        ir.Incomplete(gap.reason, gap.span)
+        for gap in file.gaps
+        if not any(start <= gap.span.start < end for start, end in inside)
+    )
+    return Module(lowered, notes)
+
+
+def _fragment(source: SourceFile, options: Options) -> Module:
+    """An excerpt as the body of a kernel: a head is put before its first line, so that lines stay what they are."""
+    wrapped = SourceFile(source.path, _FRAGMENT_HEAD + source.data + b"\n}")
+    file = parse(wrapped)
+    unit = Unit(file, wrapped, options)
+    kernels = [fn for fn in file.functions if "__global__" in fn.specifiers]
+    if not kernels:
+        return Module((), (ir.Incomplete("no kernel was found in this file"),))
+    _fill(unit)
+    effects.index(unit)
+    return Module(tuple(kernel(unit, fn, fragment=True) for fn in kernels))
+
+
+def _fill(unit: Unit) -> None:
+    """The file's tables by name."""
+    file, data = unit.file, unit.source.data
+    unit.is_amd = (
+        unit.source.path.endswith((".hip", ".hip.cpp"))
+        or unit.options.arch.startswith("gfx")
+        or any("hip/" in name for name in file.includes)
+        or (not unit.options.arch and _AMD_TEXT.search(data) is not None and b"cuda_runtime" not in data)
+    )
+    for fn in file.functions:
+        unit.functions.setdefault(fn.name, []).append(fn)
+        last = strip_namespace(fn.name)
+        if last != fn.name:
+            unit.functions.setdefault(last, []).append(fn)
+    for record in file.records:
+        unit.records.setdefault(record.name, record)
+        unit.records.setdefault(strip_namespace(record.name), record)
+    for macro in file.macros:
+        unit.macros.setdefault(macro.name, macro)
+    for name, type_ in file.aliases:
+        unit.aliases.setdefault(name, type_)
+        unit.aliases.setdefault(strip_namespace(name), type_)
+    for declaration in file.globals:
+        for item in declaration.items:
+            unit.globals.setdefault(item.name, item)
+            unit.globals.setdefault(strip_namespace(item.name), item)
+    for name, value in defined(unit.options.defines).items():
+        unit.macros[name] = ast.Macro(name, None, value, Span(0, 0))
+
+
+def defined(defines: Mapping[str, int | str]) -> dict[str, str]:
+    """`--define` values as text."""
+    return {name: str(value) for name, value in defines.items()}
+
+
+def kernel(unit: Unit, fn: ast.Function, fragment: bool = False) -> ir.Kernel:
+    """One kernel."""
+    build = Build(unit)
+    scope = Scope(unit.scope)
+    frame = Frame(fn.name, kernel=True, base=unit.scope, active=(fn,))
+    out: list[ir.Stmt] = []
+    ctx = Ctx(scope, frame, out)
+    _bind_template(build, fn, ctx)
+    params = tuple(_parameter(build, param, ctx) for param in fn.params if param.name)
+    launches = launch.host_launches(build, fn.name)
+    data = unit.source.data
+    mentions = _reached_text(unit, fn)
+    info = launch.facts(build, fn, ctx.into(None), launches, mentions)
+    body.statements(build, fn.body().body, ctx)
+    for gap in unit.file.gaps:
+        if fn.span.start <= gap.span.start < fn.span.end:
+            build.note(gap.reason, gap.span)
+    return ir.Kernel(
+        name=fn.name,
+        span=fn.name_span,
+        params=params,
+        body=ir.Seq(fn.span, tuple(out)),
+        launch=info,
+        shared=tuple(build.shared),
+        launches=launches,
+        incomplete=tuple(build.incomplete),
+        is_amd=unit.is_amd,
+        fragment=fragment or b"__device__" not in data and len(unit.file.functions) == 1,
+        source=unit.source,
+    )
+
+
+def _parameter(build: Build, param: ast.Param, ctx: Ctx) -> ir.Symbol:
+    type_ = declared_type(build, param, ctx)
+    grid_constant = "__grid_constant__" in param.type.qualifiers
+    root = Root(param.name, type_, "param", param.span, 0, grid_constant=grid_constant)
+    bind(build, ctx, param.name, Local(root))
+    return places.leaf(build, places.whole(root))
+
+
+def _bind_template(build: Build, fn: ast.Function, ctx: Ctx) -> None:
+    """Template parameters of a kernel: what --define says, what the file instantiates it with, else unknown constants."""
+    if not fn.template:
+        return
+    unit = build.unit
+    given = launch.template_arguments(unit, fn)
+    for i, name in enumerate(fn.template):
+        if name in unit.options.defines:
+            continue  # resolves as a macro
+        values = [args[i] for args in given if i < len(args)]
+        texts = {repr(_shape(value)) for value in values}
+        if values and len(texts) == 1 and len(values) == len(given):
+            ctx.scope.declare(name, TemplateArgument(values[0], launch.file_ctx(unit)))
+            continue
+        reason = f"template parameter `{name}`"
+        ctx.scope.declare(name, Value(lambda reason=reason: unknown(reason, uniform=True)))
+
+
+def _shape(node: ast.Expr) -> object:
+    if isinstance(node, ast.Num):
+        return node.value
+    return (type(node).__name__, getattr(node, "id", None))
+
+
+def _reached_text(unit: Unit, fn: ast.Function) -> bytes:
+    """The kernel's text, and that of the helpers it reaches except those that compute a linear rank."""
+    data = unit.source.data
+    parts = [data[fn.span.start : fn.span.end]]
+    seen = {id(fn)}
+    pending = [fn]
+    while pending:
+        top = pending.pop()
+        for name in sorted(set(_WORDS.findall(data, top.span.start, top.span.end))):
+            for callee in unit.functions.get(name.decode("ascii"), ()):
+                if id(callee) in seen or "__global__" in callee.specifiers:
+                    continue
+                seen.add(id(callee))
+                pending.append(callee)
+                text = data[callee.span.start : callee.span.end]
+                if not _LINEAR_RANK.search(text):
+                    parts.append(text)
+    return b"\n".join(parts)
+
+
+__all__ = ["Module", "Options", "Typed", "UNKNOWN", "effects", "expr", "kernel", "lower"]

@@ -1,0 +1,121 @@
+"""Calls recognised by name: the dialect tables, and the group objects of cooperative groups."""
+
+from __future__ import annotations
+
+from warplint.dialects import names as name_tables
+from warplint.program import asmops, expr, ir, places
+from warplint.program.arith import unknown
+from warplint.program.ctypes import UNKNOWN, VOID
+from warplint.program.scope import ZERO, Ctx, Typed
+from warplint.program.unit import Build, Unit
+from warplint.source import Span
+from warplint.syntax import ast
+
+GROUPS = frozenset({"this_thread_block", "this_grid", "this_cluster", "tiled_partition", "coalesced_threads", "thread_block"})
+"""Functions of cooperative_groups that give a group object; its methods are read where they are called."""
+
+
+def tables(unit: Unit) -> tuple[str, ...]:
+    """The dialect tables in the order in which this file's names are looked up."""
+    if unit.is_amd:
+        return name_tables.AMD + name_tables.NVIDIA
+    return name_tables.NVIDIA + name_tables.AMD
+
+
+def find(unit: Unit, name: str, arity: int | None = None) -> name_tables.NameRow | None:
+    """The row for a name that the file does not define."""
+    return name_tables.lookup(name, tables(unit), arity)
+
+
+def call(
+    build: Build,
+    name: str,
+    row: name_tables.NameRow,
+    args: tuple[ast.Expr, ...],
+    targs: tuple[ast.Expr, ...],
+    span: Span,
+    ctx: Ctx,
+) -> Typed:
+    """A call of a function that the tables know: its operations, outputs and result."""
+    made: list[ir.Operation | Typed | None] = []
+    bound = name_tables.bind(row, args, targs, span)
+    if ctx.out is not None:
+        for arg in args:
+            if build.unit.touches(arg.span) and not isinstance(arg, ast.Name) and not ctx.frame.foreign:
+                args = tuple(_fixed(build, item, ctx) for item in args)
+                bound = name_tables.bind(row, args, targs, span)
+                break
+    inner = Ctx(ctx.scope, ctx.frame, None, build.clock, made)
+    site = ctx.frame.outer or span
+    for op in bound.ops:
+        if ctx.out is None:
+            made.append(None)
+            continue
+        predicate: ir.Expr | None = None
+        if op.predicate is not None:
+            predicate = expr.value(build, op.predicate, inner).expr
+            if isinstance(predicate, ir.Const):
+                if not predicate.value:
+                    made.append(None)
+                    continue
+                predicate = None
+        operation = ir.Operation(
+            name=op.name,
+            span=site,
+            operands=asmops.Operands(build, inner.later(build.clock), op.operands),
+            mods=op.mods,
+            spelling=ctx.frame.spelling or name,
+            predicate=predicate,
+            chain=ctx.frame.chain,
+            inner=span if ctx.frame.outer is not None and not ctx.frame.foreign else None,
+            by_name=True,
+        )
+        ctx.out.append(ir.Do(site, operation))
+        made.append(operation)
+    for position, tree in bound.outputs.items():
+        if position < len(args):
+            target = _through(args[position], ctx, build)
+            asmops.receive(build, target, lambda tree=tree: expr.value(build, tree, inner), site, ctx)
+    for position in bound.writes:
+        if ctx.out is not None and position < len(args):
+            found = expr.place(build, _through(args[position], ctx, build), ctx)
+            if found is not None:
+                places.invalidate(build, ctx, found, site, f"written by `{name}`")
+    if bound.result is None:
+        return Typed(ZERO, VOID) if not row.result else unknown(f"the result of `{name}`")
+    return expr.value(build, bound.result, inner)
+
+
+def _through(arg: ast.Expr, ctx: Ctx, build: Build) -> ast.Expr:
+    """An output argument: `&x` and a pointer mean what they point to."""
+    if isinstance(arg, ast.Unary) and arg.op == "&":
+        return arg.arg
+    if expr.value(build, arg, ctx.into(None)).type.pointer:
+        return ast.Unary(arg.span, "*", arg)
+    return arg
+
+
+class _Held(ast.Expr):
+    """An argument whose effects have been emitted: what stands for its value from then on."""
+
+    __slots__ = ("typed",)
+
+    def __init__(self, span: Span, typed: Typed) -> None:
+        object.__setattr__(self, "span", span)
+        object.__setattr__(self, "typed", typed)
+
+
+def _fixed(build: Build, arg: ast.Expr, ctx: Ctx) -> ast.Expr:
+    if isinstance(arg, ast.Unary) and arg.op == "&" or not build.unit.touches(arg.span):
+        return arg
+    return _Held(arg.span, expr.value(build, arg, ctx))
+
+
+def held(build: Build, node: _Held, ctx: Ctx) -> Typed:
+    """The value of an argument that was evaluated before the call."""
+    return node.typed
+
+
+HELD = _Held
+
+__all__ = ["GROUPS", "HELD", "UNKNOWN", "call", "find", "held", "tables"]
