@@ -159,7 +159,7 @@ class Event:
     loops: tuple[LoopFact, ...]
     """Enclosing loops, outermost first."""
     values: Mapping[str, Value]
-    """Operand values by role."""
+    """Operand values by role; operands that only carry data (descriptors, coordinates, unused `value`s) are left out."""
     iteration: tuple[int, ...] = ()
     """Iteration numbers of the enclosing unrolled loops; empty when none is unrolled."""
 
