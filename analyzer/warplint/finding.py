@@ -155,3 +155,23 @@ class FileReport:
     data: bytes = field(default=b"", repr=False)
     """The bytes, for reports that show source."""
     suppressed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RuleInfo:
+    """What reports print about a rule: its metadata and the text of its docstring. Constant per rule."""
+
+    slug: str
+    family: str
+    level: Level
+    symptom: Symptom
+    summary: str
+    """One line, no full stop."""
+    why: str
+    bad: str
+    """Source of the wrong example, without the fence."""
+    good: str
+    precision: str = "high"
+    """SARIF's: very-high, high, medium or low."""
+    guide: bool = False
+    """The debugging guide asks for this check by name."""

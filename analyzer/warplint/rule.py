@@ -27,3 +27,7 @@ class Rule:
     """The debugging guide asks for this check by name (`S` in the catalogue)."""
     executes: bool = False
     """Needs the machine; structural rules do not."""
+    supersedes: tuple[str, ...] = ()
+    """Slugs of rules whose findings are consequences of this one's: they are dropped where both share a line."""
+    last_resort: bool = False
+    """Speaks only for kernels in which no other rule reported an error."""

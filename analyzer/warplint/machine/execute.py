@@ -1,0 +1,175 @@
+"""Running one agent until it blocks, parks, divides or leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from warplint.machine import values as v
+from warplint.machine.agent import Agent, Status
+from warplint.machine.compile import Instruction, Kind
+from warplint.machine.values import Value
+from warplint.machine.world import World
+from warplint.program import ir
+from warplint.threads.facts import Uniformity
+
+SLICE = 4_000
+"""Instructions one agent runs before the others get a turn."""
+
+
+class View:
+    """An agent as expressions see it (`compile.Context`)."""
+
+    __slots__ = ("agent", "env", "results", "world")
+
+    def __init__(self, world: World, agent: Agent) -> None:
+        self.world, self.agent, self.env, self.results = world, agent, agent.env, agent.results
+
+    def special(self, name: str) -> Value:
+        """A built-in coordinate."""
+        return self.world.special(self.agent, name)
+
+    def load(self, pointer: Value, node: ir.Load) -> Value:
+        """Data is unknown; what all threads of a CTA read alike gets a number from the scenario."""
+        key: Hashable = ("load", v.key_of(pointer))
+        floor = v.floor_of(pointer)
+        if isinstance(pointer, v.Place) and isinstance(pointer.offset, int):
+            cta = self.agent.cta if pointer.cta is None else pointer.cta
+            word = self.world.words.get((cta, pointer.base, pointer.offset))
+            if word is not None:
+                return word
+        if isinstance(pointer, v.Place):
+            floor = min(Uniformity.CTA, v.floor_of(pointer.offset))
+            key = ("load", id(pointer.base), v.key_of(pointer.offset), self.world.dirty.get(pointer.base, 0))
+        if node.volatile:
+            self.world.note("control depends on a volatile or atomic value that other threads change", None)
+            return v.Unknown((*key, self.world.numbers, self.agent.steps), min(floor, Uniformity.WARP))
+        if floor >= Uniformity.CTA:
+            return self.world.scenario.choose((*key, self.agent.cta if floor is Uniformity.CTA else 0))
+        return v.Unknown(key, floor)
+
+    def fresh(self, symbol: ir.Symbol) -> Value:
+        """A parameter or global: one number for the whole grid; an unassigned local: unknown."""
+        if symbol.kind in ("param", "global", "constant"):
+            if symbol.pointer or symbol.dims:
+                return v.Place(symbol, 0)
+            return self.world.scenario.choose(("param", symbol.name))
+        if symbol.kind in ("shared", "dynamic_shared"):
+            if symbol.dims or symbol.kind == "dynamic_shared":
+                return v.Place(symbol, 0)
+            word = self.world.words.get((self.agent.cta, symbol, 0))
+            if word is not None:
+                return word
+            return self.world.scenario.choose(("word", id(symbol), self.world.dirty.get(symbol, 0), self.agent.cta))
+        return v.Unknown(("local", id(symbol)), Uniformity.CTA)
+
+
+def run_agent(world: World, agent: Agent) -> int:
+    """Run one agent; returns the number of instructions executed."""
+    code = world.code.instructions
+    steps = 0
+    view = View(world, agent)
+    while steps < SLICE:
+        instruction = code[agent.pc]
+        agent.steps += 1
+        steps += 1
+        kind = instruction.kind
+        if kind is Kind.ASSIGN:
+            _assign(agent, view, instruction)
+            agent.pc += 1
+        elif kind is Kind.BRANCH:
+            if not _branch(world, agent, view, instruction):
+                return steps
+            view = View(world, agent)
+        elif kind is Kind.JUMP:
+            agent.pc = instruction.target
+        elif kind is Kind.MERGE:
+            if not world.merge(agent):
+                return steps
+            view = View(world, agent)
+            agent.pc += 1
+        elif kind is Kind.DO:
+            if _operate(world, agent, view, instruction):
+                agent.pc += 1
+            else:
+                return steps
+        elif kind is Kind.EXIT:
+            world.leave(agent)
+            return steps
+        elif kind is Kind.OPAQUE:
+            assert instruction.opaque is not None
+            world.note(instruction.opaque.reason, instruction.span)
+            for symbol in instruction.opaque.writes:
+                agent.env[symbol] = v.Unknown(("opaque", id(instruction), agent.steps), Uniformity.LANE)
+            agent.pc += 1
+        else:
+            handler = world.handlers.get("store" if kind is Kind.STORE else "read")
+            if handler is not None and instruction.value is not None:
+                handler(world, agent, instruction, {"address": instruction.value(view)}, agent.threads)
+            agent.pc += 1
+    return steps
+
+
+def _assign(agent: Agent, view: View, instruction: Instruction) -> None:
+    assert instruction.value is not None
+    value = agent.narrowed(instruction.value(view))
+    if instruction.index is None:
+        agent.env[instruction.key] = value
+        return
+    index = instruction.index(view)
+    if isinstance(index, int):
+        agent.env[(instruction.key, index)] = value
+    else:
+        for key in [k for k in agent.env if isinstance(k, tuple) and k[0] is instruction.key]:
+            agent.env[key] = v.Unknown(("element", id(instruction), agent.steps), Uniformity.LANE)
+
+
+def _branch(world: World, agent: Agent, view: View, instruction: Instruction) -> bool:
+    """Take a branch. False when the agent must stop here for now."""
+    assert instruction.test is not None
+    if instruction.loop:
+        visits = world.visits.get((agent.number, agent.pc), 0) + 1
+        world.visits[(agent.number, agent.pc)] = visits
+        if visits > world.budget.iterations:
+            world.note(f"loop was cut off after {world.budget.iterations} iterations", instruction.span)
+            agent.pc = instruction.target
+            world.visits[(agent.number, agent.pc)] = 0
+            return True
+    value = agent.narrowed(instruction.test(view))
+    mask = agent.mask_where(value)
+    if mask is None:
+        assert isinstance(value, v.Unknown)
+        if value.floor < Uniformity.CTA:
+            world.note(f"`{instruction.text}` was taken the same way by all threads", instruction.span)
+        mask = agent.threads if world.scenario.choose(("branch", value.key)) & 1 else 0
+    if mask == agent.threads:
+        agent.pc += 1
+    elif not mask:
+        agent.pc = instruction.target
+    else:
+        world.split(agent, mask, instruction, agent.pc + 1, instruction.target)
+    return True
+
+
+def _operate(world: World, agent: Agent, view: View, instruction: Instruction) -> bool:
+    """Execute an operation. False when the agent blocks."""
+    assert instruction.op is not None
+    threads = agent.threads
+    if instruction.predicate is not None:
+        mask = agent.mask_where(agent.narrowed(instruction.predicate(view)))
+        if mask is None:
+            world.note(f"the predicate of `{instruction.op.spelling}` is not known", instruction.span)
+            mask = agent.threads
+        if not mask:
+            return True
+        threads = mask
+    handler = world.handlers.get(instruction.op.name)
+    agent.last = instruction.span
+    if handler is None:
+        return True
+    operands = {role: agent.narrowed(operand(view)) for role, operand in instruction.operands.items()}
+    wait = handler(world, agent, instruction, operands, threads)
+    if wait is None:
+        return True
+    agent.status, agent.wait = Status.BLOCKED, wait
+    agent.pc += 1
+    return False

@@ -1,0 +1,214 @@
+"""Accesses to shared and tensor memory, and what orders them.
+
+Every access is recorded with the strands and times of the threads that made it, or with the completion that must be observed
+before it is over. A later conflicting access that does not know the earlier one is a hazard; `Order` says by how much it
+misses: nothing joins the threads, or only a fence is missing, or the completion was never waited for.
+
+Sources: PTX ISA 8.8-8.9 (memory model), 9.7.9.25 (async proxy), 9.7.13.4 (proxy fences), 9.7.16.6 (tcgen05 ordering).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from warplint.machine.footprint import Access, Order, Proxy, Region, Touch, touches
+from warplint.machine.strands import Strand, Strands
+
+__all__ = ["Access", "Hazard", "Memory", "Order", "Proxy", "Region"]
+
+MAX_HISTORY = 600
+"""Accesses kept per region; a region with more is incomplete, not unchecked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """Two conflicting accesses and what is missing between them."""
+
+    first: Access
+    second: Access
+    order: Order
+
+
+@dataclass(slots=True)
+class FenceLog:
+    """Fences of one kind by one strand, oldest first: when, and what the strand knew then."""
+
+    times: list[int] = field(default_factory=list)
+    clocks: list[dict[Hashable, int]] = field(default_factory=list)
+
+
+class Memory:
+    """All recorded accesses of a cluster."""
+
+    def __init__(self, strands: Strands) -> None:
+        self.strands = strands
+        self.proxy_fences: dict[int, FenceLog] = {}
+        self.before_fences: dict[int, FenceLog] = {}
+        self.history: dict[Region, list[Access]] = {}
+        self.overflowed: set[Region] = set()
+        self._reported: set[Hashable] = set()
+
+    # ---------------------------------------------------------------------------------------------- fences
+    def fence(self, strands: list[Strand]) -> None:
+        """`fence.proxy.async` by every thread of `strands`: each orders its own accesses so far."""
+        self._log(self.proxy_fences, strands)
+
+    def before_thread_sync(self, strands: list[Strand]) -> None:
+        """`tcgen05.fence::before_thread_sync`: own tensor accesses so far are ordered before what follows."""
+        self._log(self.before_fences, strands)
+
+    def after_thread_sync(self, strands: list[Strand]) -> None:
+        """`tcgen05.fence::after_thread_sync`: tensor accesses that follow are ordered after what is known now."""
+        for strand in strands:
+            strand.fenced = strand.clock
+
+    def _log(self, logs: dict[int, FenceLog], strands: list[Strand]) -> None:
+        for strand in strands:
+            log = logs.setdefault(strand.index, FenceLog())
+            log.times.append(strand.now)
+            log.clocks.append(strand.clock)
+            strand.now += 1
+
+    # --------------------------------------------------------------------------------------------- accesses
+    def access(self, new: Access, by: list[Strand]) -> list[Hazard]:
+        """Record an access made by the threads of `by`; returns the hazards with earlier ones not yet reported."""
+        past = self.history.get(new.region)
+        if past is None:
+            past = self.history[new.region] = []
+        hazards: list[Hazard] = []
+        dropped = False
+        low, high, write = new.lo, new.hi, new.write
+        for index, old in enumerate(past):
+            if old.lo >= high or old.hi <= low:
+                continue
+            same = old.offsets == new.offsets and (
+                (old.lo == low and old.hi == high) or (new.offsets is None and low <= old.lo and old.hi <= high)
+            )
+            if not (old.write or write):
+                # Two reads of the same bytes: the older can go once everybody who may write knows the newer one.
+                if same and new.exact and self.order(old, new, by, ALL) is Order.ORDERED:
+                    past[index] = None  # type: ignore[call-overload]
+                    dropped = True
+                continue
+            touch = touches(old, new, self.strands.warp_size)
+            if touch is None:
+                continue
+            order = self.order(old, new, by, touch)
+            if order is Order.ORDERED:
+                if same and new.exact and (write or not old.write):
+                    # Ordered before an access of the same bytes that conflicts with all that it conflicts with.
+                    past[index] = None  # type: ignore[call-overload]
+                    dropped = True
+            elif old.exact and new.exact:
+                mark = (old.span, new.span, old.write, new.write, order, old.cta == new.cta)
+                if mark not in self._reported:
+                    self._reported.add(mark)
+                    hazards.append(Hazard(old, new, order))
+        if dropped:
+            past[:] = [old for old in past if old is not None]
+        past.append(new)
+        if len(past) > MAX_HISTORY:
+            self.overflowed.add(new.region)
+            del past[: MAX_HISTORY // 4]
+        return hazards
+
+    # ---------------------------------------------------------------------------------------------- order
+    def order(self, old: Access, new: Access, by: list[Strand], touch: Touch) -> Order:
+        """How `old` relates to `new`, which the threads of `by` make now. `touch` says which threads meet."""
+        if old.pipeline is not None and old.pipeline == new.pipeline:
+            return Order.ORDERED
+        if old.pending:
+            return Order.INCOMPLETE
+        if old.done:
+            for key, value in old.done:
+                for strand in by:
+                    if strand.clock.get(key, 0) < value:
+                        return Order.INCOMPLETE
+            if new.tensor and old.tensor and new.fenceable:
+                for key, value in old.done:
+                    if any(strand.fenced.get(key, 0) < value for strand in by):
+                        return Order.NO_AFTER_FENCE
+            return Order.ORDERED
+        if touch.own:
+            return Order.ORDERED
+        worst = Order.ORDERED
+        strands = self.strands
+        for strand in by:
+            if not strand.threads & touch.later:
+                continue
+            for writer, time in old.strands:
+                if not strands.all[writer].threads & touch.earlier or strands.knows(strand, writer, time, touch.earlier):
+                    continue
+                if touch.one_warp:
+                    if not (strand.warp_joined >= time and strands.same_origin(strand.index, writer)):
+                        worst = Order.SAME_WARP
+                    continue
+                return Order.UNJOINED
+        if worst is not Order.ORDERED:
+            return worst
+        if old.tensor and new.tensor and new.fenceable:
+            return self._tensor_fences(old, by, touch)
+        if old.proxy != new.proxy and not old.tensor:
+            if old.write and old.proxy == "generic":
+                return self._fenced(old, by, touch)
+            if old.proxy == "generic" and self._fenced(old, by, touch) is not Order.ORDERED:
+                return Order.READ_NO_FENCE
+        return Order.ORDERED
+
+    def _tensor_fences(self, old: Access, by: list[Strand], touch: Touch) -> Order:
+        for writer, time in old.strands:
+            if not self.strands.all[writer].threads & touch.earlier:
+                continue
+            for strand in by:
+                if not strand.threads & touch.later or self.strands.same_origin(strand.index, writer):
+                    continue
+                if self._fence_known(self.before_fences, strand, writer, time, touch.earlier) is not Order.ORDERED:
+                    return Order.NO_BEFORE_FENCE
+                if not self.strands.covers(strand.fenced, writer, time, touch.earlier):
+                    return Order.NO_AFTER_FENCE
+        return Order.ORDERED
+
+    def _fenced(self, old: Access, by: list[Strand], touch: Touch) -> Order:
+        """The writers of `old` fenced it for the async proxy before handing it to the issuer.
+
+        A fence orders the accesses of the thread that executes it, so all writing threads must be covered. A fence by the
+        issuing thread after the hand-over lies on the causality path too, and is told apart.
+        """
+        for writer, time in old.strands:
+            if not self.strands.all[writer].threads & touch.earlier:
+                continue
+            for issuer in by:
+                order = self._fence_known(self.proxy_fences, issuer, writer, time, touch.earlier)
+                if order is not Order.ORDERED:
+                    return Order.ISSUER_FENCE if self._issuer_fenced(issuer, writer, time, touch.earlier) else order
+        return Order.ORDERED
+
+    def _fence_known(self, logs: dict[int, FenceLog], reader: Strand, writer: int, time: int, threads: int) -> Order:
+        """The first fence of each writing thread after `time` is known to `reader`."""
+        log = logs.get(writer)
+        if log is not None:
+            at = bisect_left(log.times, time)
+            if at < len(log.times):
+                fence = log.times[at]
+                own = self.strands.same_origin(reader.index, writer)
+                return Order.ORDERED if own or self.strands.knows(reader, writer, fence) else Order.LATE_FENCE
+        parts = [p for p in self.strands.all[writer].children if self.strands.all[p].threads & threads]
+        if not parts:
+            return Order.NO_FENCE
+        for part in parts:
+            order = self._fence_known(logs, reader, part, time, threads)
+            if order is not Order.ORDERED:
+                return order
+        return Order.ORDERED
+
+    def _issuer_fenced(self, issuer: Strand, writer: int, time: int, threads: int) -> bool:
+        for strand in self.strands.lineage(issuer.index):
+            log = self.proxy_fences.get(strand)
+            if log is not None and any(self.strands.covers(clock, writer, time, threads) for clock in log.clocks):
+                return True
+        return False
+
+
+ALL = Touch(-1, -1, False, False)

@@ -1,0 +1,143 @@
+"""What one execution showed, as plain facts for the rules. Nothing here decides what is a finding."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from warplint.machine.barriers import Arrival
+from warplint.machine.memory import Hazard
+from warplint.source import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Party:
+    """Who did something: a thread set of one CTA of the cluster."""
+
+    cta: int
+    threads: int
+
+
+@dataclass(slots=True)
+class WaitRecord:
+    """One executed (or blocked) wait on an mbarrier by the threads of one strand."""
+
+    who: Party
+    span: Span
+    parity: int
+    phase: int
+    """The phase whose completion it needs (0 is the first)."""
+    fresh: bool
+    """It passed without any phase being complete: the barrier was fresh and the parity was 1."""
+    blocked: bool = False
+    iteration: int = 0
+    """How often the agent had executed this wait before."""
+    late: bool = False
+    """It was still to see phase `phase` when the next one completed, and nothing orders it before that: on another
+    schedule it sees the parity flipped twice (recycled phase)."""
+
+
+@dataclass(slots=True)
+class BarrierRecord:
+    """The life of one mbarrier."""
+
+    key: Hashable
+    label: str
+    cta: int
+    count: int
+    init: Span
+    init_by: Party
+    waits: list[WaitRecord] = field(default_factory=list)
+    phases: list[list[Arrival]] = field(default_factory=list)
+    """Arrivals of each completed phase."""
+    current: list[Arrival] = field(default_factory=list)
+    """Arrivals of the phase that was current at the end."""
+    pending: int = 0
+    tx: int = 0
+    faults: list[tuple[str, Arrival]] = field(default_factory=list)
+    """`over-arrival`, `tx-overflow` with the arrival that caused it."""
+    transaction: bool = False
+    """Some phase expected bytes or was named by a copy."""
+    unexpected: list[Span] = field(default_factory=list)
+    """Copies still under way at the end in a phase that expects no (more) bytes."""
+    consumed: dict[Span, tuple[int, int]] = field(default_factory=dict)
+    """By the place of the expect_tx: bytes expected in one phase, and bytes that MMAs certainly read of what that phase
+    filled (the most over all phases): more read than expected means that the expectation is too small."""
+
+    @property
+    def unwaited(self) -> int:
+        """Completed phases after the last one that anybody waited for."""
+        return len(self.phases) - 1 - max((w.phase for w in self.waits if not w.blocked), default=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockedRecord:
+    """An agent that could not go on at the end."""
+
+    who: Party
+    span: Span
+    what: str
+    target: Hashable
+    parity: int = -1
+    phase: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """An operation that broke a rule of its object: `kind` names it, `detail` is for the message."""
+
+    kind: str
+    """`named-count-differs`, `named-re-arrival` (named barriers); `uninitialised`, `reinitialised`, `initialised-by-many`,
+    `used-before-init`, `used-before-init-fence` (mbarriers: the init is not released to the other CTA), `inval-in-use`;
+    `cluster-re-arrival`, `cluster-wait-without-arrive`; `tmem-full`, `tmem-not-allocated`, `tmem-columns-differ`,
+    `tmem-pair-not-synced` (cta_group::2 alloc before the peer is known to run), `accumulates-uninitialised`;
+    `partial-warp` (a warp collective by some lanes while the others are elsewhere); `exited-peer` (an access to the shared
+    memory of a CTA of which nothing says that it has not exited)."""
+    who: Party
+    span: Span
+    detail: str = ""
+    other: Span | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOver:
+    """Something unfinished when a thread left the kernel."""
+
+    kind: str
+    """`bulk-group` (committed, not waited for), `uncommitted-bulk`, `cp.async`, `uncommitted-cp.async`, `wgmma`,
+    `uncommitted-wgmma`, `tmem` (columns never freed), `transaction-phase` (a phase with bytes that nobody waited for)."""
+    who: Party
+    span: Span
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line of the executed protocol."""
+
+    who: Party
+    span: Span
+    text: str
+    target: Hashable = None
+
+
+@dataclass(slots=True)
+class Outcome:
+    """Everything one scenario showed."""
+
+    scenario: str
+    """The inputs that were tried, for people: "n = 3, blockIdx.x = 0"."""
+    blocked: list[BlockedRecord] = field(default_factory=list)
+    barriers: dict[Hashable, BarrierRecord] = field(default_factory=dict)
+    hazards: list[Hazard] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    leftovers: list[LeftOver] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
+    incomplete: list[tuple[str, Span | None]] = field(default_factory=list)
+    """What could not be established and may matter: the verdict is not `clean`."""
+    remarks: list[tuple[str, Span | None]] = field(default_factory=list)
+    """What was not looked at, and which claim is missing for it; the protocol itself is known."""
+    finished: bool = False
+    """Every agent left the kernel or is in `blocked`; False when a bound stopped the execution."""
+    asked: dict[Hashable, int] = field(default_factory=dict)
+    """Unknown inputs that the execution asked for, with the number it was given."""

@@ -1,0 +1,19 @@
+"""What each operation does to the state of the machine: one handler per canonical name, gathered here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+
+from warplint.machine.world import Handler
+
+
+@cache
+def handlers() -> Mapping[str, Handler]:
+    """All handlers by operation name. An operation without one has no effect the machine models."""
+    from warplint.machine.semantics import asynchronous, barriers, mbarriers, memory, tensor, warps
+
+    table: dict[str, Handler] = {}
+    for module in (mbarriers, barriers, warps, asynchronous, tensor, memory):
+        table.update(module.HANDLERS)
+    return table

@@ -1,0 +1,236 @@
+"""CTA, named and cluster barriers, and thread fences. Facts: PTX ISA 9.7.13.1, 9.7.13.3, 9.7.13.4; OPS.md section 1."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from warplint.machine.agent import Agent, Wait
+from warplint.machine.barriers import NamedBarrier
+from warplint.machine.compile import Instruction
+from warplint.machine.values import Value
+from warplint.machine.world import World
+from warplint.threads.facts import warps_of
+
+
+def _hardware(world: World, cta: int, ident: int) -> NamedBarrier:
+    barrier = world.named.get((cta, ident))
+    if barrier is None:
+        barrier = world.named[(cta, ident)] = NamedBarrier(cta, ident)
+    return barrier
+
+
+def _live_warps(world: World, cta: int) -> int:
+    return len(warps_of(world.live[cta], world.warp_size))
+
+
+def cta_barrier(
+    world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
+) -> Wait | None:
+    """`__syncthreads` and barrier 0 without a count: every thread of the CTA that has not exited."""
+    strands = world.strands_of(agent, threads)
+    barrier = _hardware(world, agent.cta, 0)
+    state = world.extra.setdefault(("cta", agent.cta), {"arrived": 0})
+    assert isinstance(state, dict)
+    if not barrier.arrived:
+        state["arrived"] = 0
+    state["arrived"] |= threads
+    generation = barrier.generation
+    knowledge = world.strands.published(strands)
+    for warp in warps_of(threads, world.warp_size):
+        if warp not in barrier.arrived:
+            barrier.arrive(warp, -1, instruction.span, True, knowledge)
+    barrier.need = -1
+    _raise(barrier, knowledge)
+    world.changed = True
+    world.step(agent, instruction.span, f"CTA barrier, generation {generation}", ("cta", agent.cta), threads)
+
+    def ready() -> bool:
+        if barrier.generation == generation and not world.live[agent.cta] & ~state["arrived"]:
+            barrier.complete(len(barrier.arrived))
+        if barrier.generation == generation:
+            return False
+        world.strands.acquire(world.strands_of(agent, threads), barrier.handed[generation])
+        return True
+
+    return None if ready() else Wait("cta barrier", instruction.span, ready, ("bar", agent.cta, 0))
+
+
+def _raise(barrier: NamedBarrier, knowledge: dict) -> None:
+    from warplint.machine.strands import raise_to
+
+    raise_to(barrier.knowledge, knowledge)
+
+
+def named(world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int) -> Wait | None:
+    """bar.sync / bar.arrive with an id: counts whole warps, whatever their active lanes."""
+    assert instruction.op is not None
+    waits = instruction.op.name != "bar.arrive.named"
+    ident, count = operands.get("id"), operands.get("threads")
+    if isinstance(ident, tuple) or isinstance(count, tuple):
+        return _per_warp(world, agent, instruction, operands, threads, waits)
+    if not isinstance(ident, int):
+        world.note(f"the id of `{instruction.op.spelling}` is not known", instruction.span)
+        return None
+    if count is None or count == 0:
+        if ident == 0:
+            return cta_barrier(world, agent, instruction, operands, threads)
+        count = world.block
+    if not isinstance(count, int):
+        world.note(f"the thread count of `{instruction.op.spelling}` is not known", instruction.span)
+        return None
+    ready = _join(world, agent, instruction, ident, count, threads, waits)
+    if not waits or ready():
+        return None
+    return Wait("named barrier", instruction.span, ready, ("bar", agent.cta, ident))
+
+
+def _join(
+    world: World, agent: Agent, instruction: Instruction, ident: int, count: int, threads: int, waits: bool
+) -> Callable[[], bool]:
+    barrier = _hardware(world, agent.cta, ident)
+    generation = barrier.generation
+    strands = world.strands_of(agent, threads)
+    knowledge = world.strands.published(strands)
+    need = -(-count // world.warp_size)
+    partial = world.extra.setdefault(("lanes", agent.cta, ident, generation), {})
+    assert isinstance(partial, dict)
+    for warp, lanes in warps_of(threads, world.warp_size).items():
+        if warp in barrier.arrived and not partial.get(warp, 0) & lanes:
+            # Other lanes of a warp that is already counted: the warp came in two pieces.
+            partial[warp] = partial.get(warp, 0) | lanes
+            _raise(barrier, knowledge)
+            continue
+        fault = barrier.arrive(warp, need, instruction.span, waits, knowledge)
+        if fault == "count-differs":
+            world.fault("named-count-differs", agent, instruction.span, str(ident), barrier.span)
+        elif fault == "re-arrival":
+            world.fault("named-re-arrival", agent, instruction.span, str(ident), barrier.arrived[warp][0])
+        partial[warp] = partial.get(warp, 0) | lanes
+    barrier.complete()
+    world.changed = True
+    word = "bar.sync" if waits else "bar.arrive"
+    world.step(agent, instruction.span, f"{word} {ident}, {count}", ("bar", agent.cta, ident), threads)
+
+    def ready() -> bool:
+        if barrier.generation == generation:
+            return False
+        world.strands.acquire(world.strands_of(agent, threads), barrier.handed[generation])
+        return True
+
+    return ready
+
+
+def _per_warp(
+    world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int, waits: bool
+) -> Wait | None:
+    """An id or count that differs between warps: each warp goes to its own barrier."""
+    ident, count = operands.get("id"), operands.get("threads")
+    checks = []
+    for warp, lanes in warps_of(threads, world.warp_size).items():
+        members = lanes << (warp * world.warp_size)
+        first = (members & -members).bit_length() - 1
+        which = ident[first] if isinstance(ident, tuple) else ident
+        number = count[first] if isinstance(count, tuple) else count
+        if not isinstance(which, int) or not isinstance(number, int):
+            world.note("the id or count of a named barrier is not known", instruction.span)
+            return None
+        checks.append(_join(world, agent, instruction, which, number or world.block, members, waits))
+    if not waits:
+        return None
+    open_checks = list(checks)
+
+    def ready() -> bool:
+        open_checks[:] = [check for check in open_checks if not check()]
+        return not open_checks
+
+    return None if ready() else Wait("named barrier", instruction.span, ready, ("bar", agent.cta, -1))
+
+
+def cluster_arrive(
+    world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
+) -> Wait | None:
+    """barrier.cluster.arrive: release unless relaxed."""
+    assert instruction.op is not None
+    strands = world.strands_of(agent, threads)
+    relaxed = instruction.op.mods.get("sem") == "relaxed"
+    fenced = {s.index for s in strands if world.extra.get(("cluster-fence", s.index)) == s.now}
+    publish = [s for s in strands if not relaxed or s.index in fenced]
+    knowledge = world.strands.published(publish)
+    if relaxed:
+        # fence.mbarrier_init releases exactly the inits before it.
+        for strand in strands:
+            knowledge.update(world.extra.get(("init-fence", strand.index), {}))  # type: ignore[call-overload]
+    if world.cluster.arrive(agent.cta, threads, knowledge):
+        world.fault("cluster-re-arrival", agent, instruction.span)
+    for strand in strands:
+        world.extra[("cluster-generation", strand.index)] = world.cluster.generation
+    agent.env["cluster-generation"] = world.cluster.generation
+    world.cluster.complete(world.live)
+    world.changed = True
+    world.step(agent, instruction.span, "cluster barrier arrive", "cluster", threads)
+    return None
+
+
+def cluster_wait(
+    world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
+) -> Wait | None:
+    """barrier.cluster.wait: acquire of the generation this thread arrived in."""
+    generation = agent.env.get("cluster-generation")
+    if not isinstance(generation, int):
+        world.fault("cluster-wait-without-arrive", agent, instruction.span)
+        return None
+    cluster = world.cluster
+
+    def ready() -> bool:
+        if cluster.generation == generation:
+            cluster.complete(world.live)
+        if cluster.generation <= generation:
+            return False
+        world.strands.acquire(world.strands_of(agent, threads), cluster.handed[generation])
+        return True
+
+    return None if ready() else Wait("cluster barrier", instruction.span, ready, "cluster")
+
+
+def proxy_fence(
+    world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
+) -> Wait | None:
+    """fence.proxy.async: each executing thread orders its own accesses between the proxies."""
+    assert instruction.op is not None
+    if instruction.op.mods.get("space") != "global":
+        world.memory.fence(world.strands_of(agent, threads))
+    return None
+
+
+def init_fence(
+    world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
+) -> Wait | None:
+    """fence.mbarrier_init.release.cluster: earlier inits of this thread go with its next (relaxed) cluster arrive."""
+    for strand in world.strands_of(agent, threads):
+        world.extra[("init-fence", strand.index)] = {strand.index: strand.now}
+        strand.now += 1
+    return None
+
+
+def thread_fence(
+    world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
+) -> Wait | None:
+    """__threadfence and fence.acq_rel: orders, joins nobody."""
+    for strand in world.strands_of(agent, threads):
+        strand.now += 1
+        world.extra[("cluster-fence", strand.index)] = strand.now
+    return None
+
+
+HANDLERS = {
+    "bar.sync.cta": cta_barrier,
+    "bar.red.cta": cta_barrier,
+    "bar.sync.named": named,
+    "bar.arrive.named": named,
+    "barrier.nonaligned": named,
+    "barrier.cluster.arrive": cluster_arrive,
+    "barrier.cluster.wait": cluster_wait,
+    "fence.proxy.async": proxy_fence,
+    "fence.mbarrier_init.release.cluster": init_fence,
+    "fence.acq_rel.cluster": thread_fence,
+}

@@ -1,0 +1,74 @@
+"""Warp-level operations: election, shuffles, votes, and what joins the lanes of a warp. Facts: PTX ISA 9.7.9, 9.7.13."""
+
+from __future__ import annotations
+
+from warplint.machine import values as v
+from warplint.machine.agent import Agent, Wait
+from warplint.machine.compile import Instruction
+from warplint.machine.values import Value
+from warplint.machine.world import World
+from warplint.threads.facts import Uniformity, warps_of
+
+
+def elect(world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int) -> Wait | None:
+    """elect.sync: one lane of each warp; the machine takes the lowest, as the hardware does today."""
+    assert instruction.op is not None
+    chosen = [0] * world.block
+    for warp, lanes in warps_of(threads, world.warp_size).items():
+        chosen[warp * world.warp_size + (lanes & -lanes).bit_length() - 1] = 1
+    agent.results[(instruction.op, "value")] = agent.narrowed(tuple(chosen))
+    return None
+
+
+def shuffle(
+    world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
+) -> Wait | None:
+    """shfl.sync: exact where data and source lane are known."""
+    assert instruction.op is not None
+    value, lane = operands.get("value"), operands.get("lane")
+    mode = str(instruction.op.mods.get("mode", "idx"))
+    result: Value = v.Unknown(("shfl", id(instruction), agent.steps), Uniformity.LANE)
+    if isinstance(value, int):
+        result = value
+    elif isinstance(value, tuple) and isinstance(lane, int) and mode in ("idx", "xor", "up", "down"):
+        size = world.warp_size
+        moved = list(value)
+        for thread in agent.members:
+            base, own = thread // size * size, thread % size
+            source = {"idx": lane % size, "xor": own ^ lane, "up": own - lane, "down": own + lane}[mode]
+            moved[thread] = value[base + source] if 0 <= source < size and base + source < len(value) else value[thread]
+        result = agent.narrowed(tuple(moved))
+    elif isinstance(value, v.Unknown) and isinstance(lane, int) and mode == "idx":
+        result = v.Unknown(("shfl", value.key, lane), max(value.floor, Uniformity.WARP))
+    agent.results[(instruction.op, "value")] = result
+    return None
+
+
+def vote(world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int) -> Wait | None:
+    """Votes and reductions give one value to the warp; a number where all lanes agree on a known input."""
+    assert instruction.op is not None
+    value = operands.get("value")
+    mode = str(instruction.op.mods.get("mode", ""))
+    result: Value = v.Unknown((instruction.op.name, mode, v.key_of(value) if value is not None else 0), Uniformity.WARP)
+    if isinstance(value, int) and mode in ("all", "any"):
+        result = int(value != 0)
+    agent.results[(instruction.op, "value")] = result
+    return None
+
+
+def join(world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int) -> Wait | None:
+    """__syncwarp and other operations that all lanes of the warp execute together."""
+    world.strands.join_warps(world.strands_of(agent, threads))
+    return None
+
+
+HANDLERS = {
+    "elect.sync": elect,
+    "shfl.sync": shuffle,
+    "vote.sync": vote,
+    "match.sync": vote,
+    "redux.sync": vote,
+    "activemask": vote,
+    "bar.warp.sync": join,
+    "hip.__syncwarp": join,
+}

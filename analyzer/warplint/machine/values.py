@@ -1,0 +1,267 @@
+"""Concrete values of the executing machine, and their arithmetic.
+
+A value is an `int` (the same for all threads of the agent), a `tuple` with one int for each thread of the block (entries of
+threads outside the agent mean nothing), a `Place` (an address), or an `Unknown`. Integers are unbounded; `Cast`s in the
+program wrap them, as the C++ types do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from operator import add, and_, eq, ge, gt, le, lt, mul, ne, or_, sub, xor
+
+from warplint.threads.facts import Uniformity
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A value that is not known. Equal keys mean equal values in every thread."""
+
+    key: Hashable
+    floor: Uniformity
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A byte address: `offset` into variable `base` (a `Symbol` or any identity) of CTA `cta` (None: the own one)."""
+
+    base: Hashable
+    offset: Value
+    cta: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A matrix descriptor or other word that an address was packed into (in units of 16 bytes, in its low bits)."""
+
+    place: Place
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """The state that an mbarrier arrive returns: the phase it arrived in."""
+
+    phase: int
+
+
+LEADER = -2
+"""`Place.cta` of the even CTA of a pair, whichever CTA computes the address (the tcgen05 peer-bit mask)."""
+PEER_BIT_MASK = 0xFEFFFFFF
+
+Value = int | tuple[int, ...] | Unknown | Place | Packed | Token
+
+
+def _divide(left: int, right: int) -> int:
+    quotient = abs(left) // abs(right)
+    return quotient if (left < 0) == (right < 0) else -quotient
+
+
+def _remainder(left: int, right: int) -> int:
+    return left - right * _divide(left, right)
+
+
+def _shift_left(left: int, right: int) -> int:
+    return left << right if 0 <= right < 64 else 0
+
+
+def _shift_right(left: int, right: int) -> int:
+    return left >> right if 0 <= right < 64 else (-1 if left < 0 else 0)
+
+
+BINARY: dict[str, Callable[[int, int], int]] = {
+    "+": add,
+    "-": sub,
+    "*": mul,
+    "/": _divide,
+    "%": _remainder,
+    "<<": _shift_left,
+    ">>": _shift_right,
+    "&": and_,
+    "|": or_,
+    "^": xor,
+    "==": lambda a, b: int(eq(a, b)),
+    "!=": lambda a, b: int(ne(a, b)),
+    "<": lambda a, b: int(lt(a, b)),
+    "<=": lambda a, b: int(le(a, b)),
+    ">": lambda a, b: int(gt(a, b)),
+    ">=": lambda a, b: int(ge(a, b)),
+    "&&": lambda a, b: int(bool(a) and bool(b)),
+    "||": lambda a, b: int(bool(a) or bool(b)),
+    "min": min,
+    "max": max,
+}
+UNARY: dict[str, Callable[[int], int]] = {
+    "-": lambda a: -a,
+    "!": lambda a: int(not a),
+    "~": lambda a: ~a,
+    "+": lambda a: a,
+}
+WIDTH = {"i8": (8, True), "u8": (8, False), "i16": (16, True), "u16": (16, False), "i32": (32, True), "u32": (32, False),
+         "i64": (64, True), "u64": (64, False)}  # fmt: skip
+
+
+def wrap(kind: str, value: int) -> int:
+    """Convert to an integer type as C++ does; `bool` gives 0 or 1, other kinds leave the value alone."""
+    if kind == "bool":
+        return int(value != 0)
+    width = WIDTH.get(kind)
+    if width is None:
+        return value
+    bits, signed = width
+    value &= (1 << bits) - 1
+    return value - (1 << bits) if signed and value >> (bits - 1) else value
+
+
+def floor_of(value: Value) -> Uniformity:
+    """The uniformity of a value; tuples count as per lane."""
+    if isinstance(value, int):
+        return Uniformity.GRID
+    if isinstance(value, Unknown):
+        return value.floor
+    return Uniformity.CTA if isinstance(value, Place | Packed | Token) else Uniformity.LANE
+
+
+def key_of(value: Value) -> Hashable:
+    """An identity of the value for building keys of unknowns."""
+    return value.key if isinstance(value, Unknown) else value
+
+
+def binary(op: str, left: Value, right: Value) -> Value:
+    """Apply a binary operator; addresses take integer offsets, unknowns stay unknown under a key made of both sides."""
+    if isinstance(left, int) and isinstance(right, int):
+        if op in "/%" and right == 0:
+            return Unknown(("div0", left), Uniformity.GRID)
+        return BINARY[op](left, right)
+    if isinstance(left, Token) or isinstance(right, Token):
+        return Unknown((op, left, right), Uniformity.CTA)
+    if isinstance(left, Packed) or isinstance(right, Packed):
+        return _packed(op, left, right)
+    if isinstance(left, Place) or isinstance(right, Place):
+        return _address(op, left, right)
+    if isinstance(left, Unknown) or isinstance(right, Unknown):
+        short = _short_cut(op, left, right)
+        if short is not None:
+            return short
+        return Unknown((op, key_of(left), key_of(right)), min(floor_of(left), floor_of(right)))
+    function = BINARY[op]
+    if op in "/%":
+        divisors = (right,) if isinstance(right, int) else right
+        if 0 in divisors:
+            return Unknown((op, left, right), Uniformity.LANE)
+    if isinstance(left, int):
+        assert isinstance(right, tuple)
+        return tuple([function(left, b) for b in right])
+    if isinstance(right, int):
+        return tuple([function(a, right) for a in left])
+    return tuple(map(function, left, right))
+
+
+def _short_cut(op: str, left: Value, right: Value) -> int | None:
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, int):
+            if one == 0 and op in ("*", "&", "&&"):
+                return 0
+            if one and op == "||":
+                return 1
+        elif one == other and isinstance(one, Unknown) and op in ("==", "<=", ">=", "!=", "<", ">", "^", "-"):
+            return int(op in ("==", "<=", ">="))
+    if op == "%" and right == 1:
+        return 0
+    return None
+
+
+def _address(op: str, left: Value, right: Value) -> Value:
+    if isinstance(left, Place) and isinstance(right, Place):
+        if left.base == right.base and left.cta == right.cta and op in ("-", "==", "!=", "<", "<=", ">", ">="):
+            return binary(op, left.offset, right.offset)
+        if op in ("==", "!="):
+            return int(op == "!=")
+    elif isinstance(left, Place):
+        if op == "&" and isinstance(right, int) and right & 0xFFFFFFFF == PEER_BIT_MASK:
+            return Place(left.base, left.offset, LEADER)
+        if op in (">>", "&"):
+            # (address & 0x3FFFF) >> 4 and the like: the first step of building a descriptor.
+            return Packed(left)
+        if op in ("+", "-"):
+            return Place(left.base, binary(op, left.offset, right), left.cta)
+        if op in ("==", "!=") and right == 0:
+            return int(op == "!=")
+    elif isinstance(right, Place) and op == "+":
+        return Place(right.base, binary(op, right.offset, left), right.cta)
+    return Unknown((op, left, right), min(floor_of(left), floor_of(right)))
+
+
+def _packed(op: str, left: Value, right: Value) -> Value:
+    """Fields are or-ed into a descriptor; adding n moves its start by 16 n bytes."""
+    one, other = (left, right) if isinstance(left, Packed) else (right, left)
+    assert isinstance(one, Packed)
+    if op == "+" and isinstance(other, int) and 0 <= other < 1 << 14:
+        return Packed(Place(one.place.base, binary("+", one.place.offset, other * 16), one.place.cta))
+    if op in ("|", "&", ">>", "+", "^", "<<"):
+        return one
+    return Unknown((op, left, right), min(floor_of(left), floor_of(right)))
+
+
+def unary(op: str, arg: Value) -> Value:
+    """Apply a unary operator."""
+    function = UNARY[op]
+    if isinstance(arg, int):
+        return function(arg)
+    if isinstance(arg, tuple):
+        return tuple([function(a) for a in arg])
+    if isinstance(arg, Place | Packed | Token):
+        return int(op != "!") if op in ("!", "+") else Unknown((op, arg), Uniformity.CTA)
+    return Unknown((op, arg.key), arg.floor)
+
+
+def cast(kind: str, arg: Value) -> Value:
+    """Convert; addresses stay addresses, floats of known integers stay what they are."""
+    if isinstance(arg, int):
+        return wrap(kind, arg)
+    if isinstance(arg, tuple):
+        return tuple([wrap(kind, a) for a in arg]) if kind in WIDTH or kind == "bool" else arg
+    if isinstance(arg, Place | Packed | Token):
+        return 1 if kind == "bool" else arg
+    return Unknown(("cast", kind, arg.key), arg.floor) if kind == "bool" else arg
+
+
+def select(test: Value, yes: Value, no: Value) -> Value:
+    """`test ? yes : no`, per thread where the test is."""
+    if isinstance(test, int):
+        return yes if test else no
+    if isinstance(test, Place | Packed | Token):
+        return yes
+    if yes == no:
+        return yes
+    if isinstance(test, tuple) and isinstance(yes, int | tuple) and isinstance(no, int | tuple):
+        first = (yes,) * len(test) if isinstance(yes, int) else yes
+        second = (no,) * len(test) if isinstance(no, int) else no
+        return tuple([a if t else b for t, a, b in zip(test, first, second, strict=True)])
+    floor = min(floor_of(test), floor_of(yes), floor_of(no))
+    return Unknown(("?", key_of(test), key_of(yes), key_of(no)), floor)
+
+
+def mix(old: Value, new: Value, threads: list[int], size: int) -> Value:
+    """`new` for the given threads of the block, `old` for the others."""
+    if old == new:
+        return old
+    if isinstance(old, int | tuple) and isinstance(new, int | tuple):
+        merged = [old] * size if isinstance(old, int) else list(old)
+        for thread in threads:
+            merged[thread] = new if isinstance(new, int) else new[thread]
+        return tuple(merged)
+    return Unknown(("mix", key_of(old), key_of(new), tuple(threads[:1])), Uniformity.LANE)
+
+
+def narrow(value: Value, threads: list[int]) -> Value:
+    """A tuple that is constant over the given threads becomes an int."""
+    if isinstance(value, tuple):
+        first = value[threads[0]]
+        for thread in threads:
+            if value[thread] != first:
+                return value
+        return first
+    if isinstance(value, Place) and isinstance(value.offset, tuple):
+        return Place(value.base, narrow(value.offset, threads), value.cta)
+    return value
