@@ -1,0 +1,1 @@
+"""Asynchronous copies, the async proxy, and what completes them."""

@@ -1,0 +1,1 @@
+"""Thread block clusters: distributed shared memory, multicast, cluster barriers."""

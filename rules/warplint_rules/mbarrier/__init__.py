@@ -1,0 +1,1 @@
+"""The mbarrier hand-off protocol: initialisation, arrivals, phases and waits."""

@@ -1,0 +1,1 @@
+"""Who executes an operation: barriers, collectives and single-thread operations under guards."""

@@ -1,0 +1,1 @@
+"""Register reallocation between warpgroups (`setmaxnreg`)."""

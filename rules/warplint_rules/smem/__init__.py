@@ -1,0 +1,1 @@
+"""Shared memory: bounds, limits, and the order of ordinary accesses."""

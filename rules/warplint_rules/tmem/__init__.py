@@ -1,0 +1,1 @@
+"""Blackwell tensor memory: allocation, accesses and their completion, deallocation."""
