@@ -21,7 +21,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from warplint.engine import Settings
@@ -97,7 +96,7 @@ def load(path: str) -> Config:
         raise ConfigError(f"{shown}: cannot be read: {error.strerror or error}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{shown}: not valid TOML: {error}") from error
-    if Path(path).name == "pyproject.toml":
+    if os.path.basename(path) == "pyproject.toml":
         table = table.get("tool", {}).get("warplint", {})
     if not isinstance(table, dict):
         raise ConfigError(f"{shown}: tool.warplint must be a table")

@@ -18,6 +18,7 @@ from warplint.source import DEFAULT_MAX_BYTES, SourceFile
 
 if TYPE_CHECKING:
     from warplint.discover import Input
+    from warplint.machine import Execution
     from warplint.program import Module
     from warplint.program.ir import Incomplete, Kernel
     from warplint.threads.facts import Roles
@@ -51,6 +52,8 @@ class Settings:
     expect: tuple[str, ...] = ()
     """Fast paths that should be there: tma, tcgen05, wgmma, mfma."""
     max_bytes: int = DEFAULT_MAX_BYTES
+    execute: bool = True
+    """Execute the hand-off protocol; without it only the structural rules speak."""
     tree: bool = field(default=False, compare=False)
     """Fill in `KernelReport.tree`; off where no report prints it."""
 
@@ -173,21 +176,25 @@ def _judge(
     from warplint.threads import analyze
 
     shapes = analyze(kernel)
-    per_shape = []
-    for roles in shapes:
-        said: list[Finding] = []
-        for rule in rules:
-            try:
-                said.extend(rule.check(roles))
-            except Exception as error:
-                text = _internal(error, f"rule {rule.slug} on kernel {kernel.name}")
-                if text not in problems:
-                    problems.append(text)
-        per_shape.append(_merge(said))
-    findings = _precedence(_in_every_shape(per_shape), {rule.slug: rule for rule in rules})
+    by_slug = {rule.slug: rule for rule in rules}
+    structural = [rule for rule in rules if not rule.rule.executes]
+    findings = _said(kernel, structural, shapes, problems)
+    executing = [rule for rule in rules if rule.rule.executes]
+    executions: list[Execution] = []
+    blocked = any(finding.level is Level.ERROR for finding in findings)
+    if executing and settings.execute and not blocked and not kernel.is_amd:
+        # What a narrowed collective or a missing init does to the protocol is a consequence of it. The machine does
+        # not know the wave barriers and counters of AMD.
+        from warplint.machine import execute
+
+        executions = [execute(roles) for roles in shapes]
+        findings += _said(kernel, executing, executions, problems)
+    findings = _precedence(findings, by_slug)
     incomplete = [*kernel.incomplete]
     for roles in shapes:
         incomplete.extend(roles.incomplete)
+    for execution in executions:
+        incomplete.extend(execution.incomplete)
     reasons = [*_reasons(source, incomplete)]
     if any(roles.assumed_block for roles in shapes) and any(map(_depends_on_block, shapes)):
         assumed = ", ".join(str(roles.threads) for roles in shapes)
@@ -216,8 +223,26 @@ def _judge(
         reasons=tuple(reasons),
         findings=shown,
         tree=_tree(shapes[0], source) if settings.tree and shapes else None,
-        facts=_facts(kernel, shapes),
+        facts=_facts(kernel, shapes, executions, blocked),
     )
+
+
+def _said(
+    kernel: Kernel, rules: Sequence[LoadedRule], subjects: Sequence[Roles | Execution], problems: list[str]
+) -> list[Finding]:
+    """What the rules say about a kernel: findings that hold for each of its assumed shapes."""
+    per_shape = []
+    for subject in subjects:
+        said: list[Finding] = []
+        for rule in rules:
+            try:
+                said.extend(rule.check(subject))
+            except Exception as error:
+                text = _internal(error, f"rule {rule.slug} on kernel {kernel.name}")
+                if text not in problems:
+                    problems.append(text)
+        per_shape.append(_merge(said))
+    return _in_every_shape(per_shape)
 
 
 def _unjudged(kernel: Kernel, source: SourceFile, problem: str) -> KernelReport:
@@ -244,7 +269,9 @@ def _depends_on_block(roles: Roles) -> bool:
     )
 
 
-def _facts(kernel: Kernel, shapes: Sequence[Roles]) -> tuple[tuple[str, str], ...]:
+def _facts(
+    kernel: Kernel, shapes: Sequence[Roles], executions: Sequence[Execution], blocked: bool
+) -> tuple[tuple[str, str], ...]:
     launch = shapes[0].launch if shapes else kernel.launch
     facts = []
     if launch.arch:
@@ -256,7 +283,14 @@ def _facts(kernel: Kernel, shapes: Sequence[Roles]) -> tuple[tuple[str, str], ..
         facts.append(("cluster", f"{' x '.join(map(str, launch.cluster.value))} {launch.cluster.origin}".strip()))
     if launch.smem:
         facts.append(("dynamic shared memory", f"{launch.smem.value[0]} bytes {launch.smem.origin}".strip()))
-    facts.append(("checks", "structural checks only (the hand-off protocol is not executed)"))
+    if executions:
+        tried = list(dict.fromkeys(outcome.scenario for execution in executions for outcome in execution.outcomes))
+        more = f" and {len(tried) - 3} more" if len(tried) > 3 else ""
+        facts.append(("protocol", f"executed with {'; '.join(tried[:3])}{more}"))
+    elif blocked:
+        facts.append(("protocol", "not executed: it depends on the errors above"))
+    else:
+        facts.append(("protocol", "not executed: structural checks only"))
     return tuple(facts)
 
 

@@ -23,7 +23,6 @@ from warplint.rule import Rule
 
 if TYPE_CHECKING:
     from warplint.finding import Finding
-    from warplint.threads.facts import Roles
 
 ENTRY_POINT_GROUP = "warplint.rules"
 SECTIONS = ("Why", "Bad", "Good")
@@ -50,8 +49,8 @@ class LoadedRule:
         return self.module.RULE
 
     @property
-    def check(self) -> Callable[[Roles], Iterator[Finding]]:
-        """Its decision."""
+    def check(self) -> Callable[..., Iterator[Finding]]:
+        """Its decision, over `Roles` or, for a rule that executes, over an `Execution`."""
         return self.module.check
 
     @cached_property

@@ -2,7 +2,8 @@
 
 A rule file stands at `rules/warplint_rules/<family>/<slug with underscores>.py`. Its slug and family are its place; its
 documentation is its docstring, with the sections `## Why`, `## Bad` and `## Good` (the snippets are executed as tests).
-`check` takes what its annotation names: `Roles` (who executes what, from `warplint.threads`).
+`check` takes `Roles` (who executes what, from `warplint.threads`), or, when `RULE.executes`, an `Execution` (what the
+machine saw, from `warplint.machine`).
 
     RULE = Rule(Level.ERROR, Symptom.DEADLOCK)
 

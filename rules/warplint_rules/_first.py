@@ -21,12 +21,16 @@ from warplint.program.ir import (
     Expr,
     Load,
     Operation,
+    Read,
+    Store,
     Symbol,
     Unary,
     Var,
     walk,
 )
+from warplint.source import Span
 from warplint.threads.facts import Roles
+from warplint_rules._expr import parts
 
 _MAX_DEPTH = 40
 
@@ -58,6 +62,13 @@ def first_address(roles: Roles, op: Operation, role: str) -> tuple[Symbol, int] 
     if expr is None or at is None:
         return None
     return _address(_text(roles), expr, at, _MAX_DEPTH)
+
+
+def first_value(roles: Roles, op: Operation, role: str) -> int | None:
+    """The value of an integer operand at the operation's first execution; None when not certain."""
+    expr = op.operands.get(role)
+    at = _text(roles).ops.get(id(op))
+    return None if expr is None or at is None else _value(_text(roles), expr, at, _MAX_DEPTH)
 
 
 def _address(text: _Text, expr: Expr, at: int, depth: int) -> tuple[Symbol, int] | None:
@@ -133,8 +144,10 @@ def _apply(op: str, a: int, b: int) -> int | None:
 
 def _only(text: _Text, symbol: Symbol, at: int) -> tuple[int, Assign] | None:
     """The one assignment to a local that stands before a place, if there is just one."""
-    before = [pair for pair in text.assigns.get(symbol, []) if pair[0] < at]
-    return before[0] if len(before) == 1 else None
+    found = text.assigns.get(symbol, ())
+    if not found or found[0][0] >= at or (len(found) > 1 and found[1][0] < at):
+        return None
+    return found[0]
 
 
 def order_before(roles: Roles, stmt: Assign) -> float:
@@ -152,6 +165,20 @@ def _last_order(roles: Roles, at: int) -> int:
     return last
 
 
+def loads_before(roles: Roles, places: set[tuple[Symbol, int]], order: int) -> bool:
+    """Whether an assignment that stands before a place in program order may load one of some shared words."""
+    text = _text(roles)
+    ends = [text.ops[id(event.op)] for event in roles.events if event.order == order and id(event.op) in text.ops]
+    symbols = [symbol for symbol, _ in places]
+    for found in text.assigns.values():
+        for at, stmt in found:
+            if ends and at > ends[0]:
+                break
+            if any(_loads(stmt.value.expr, symbol) for symbol in symbols):
+                return True
+    return False
+
+
 def only_assignment(roles: Roles, symbol: Symbol, op: Operation) -> Assign | None:
     """The one assignment to a local that stands before an operation, if there is just one."""
     text = _text(roles)
@@ -165,3 +192,37 @@ def first_load(roles: Roles, op: Operation, load: Load) -> tuple[Symbol, int] | 
     text = _text(roles)
     at = text.ops.get(id(op))
     return None if at is None else _address(text, load.pointer, at, _MAX_DEPTH)
+
+
+def read_after(roles: Roles, op: Operation, symbol: Symbol) -> Span | None:
+    """The first statement behind an operation that loads from a shared variable, in text order."""
+    at = _text(roles).ops.get(id(op))
+    for here, stmt in enumerate(walk(roles.kernel.body)):
+        if at is None or here <= at:
+            continue
+        match stmt:
+            case Assign(value=value) | Store(value=value) if _loads(value.expr, symbol):
+                return stmt.span
+            case Read(pointer=pointer) if _names(pointer.expr, symbol):
+                return stmt.span
+    return None
+
+
+def _loads(expr: Expr, symbol: Symbol) -> bool:
+    stack = [expr]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, Load) and _names(one.pointer, symbol):
+            return True
+        stack.extend(parts(one))
+    return False
+
+
+def _names(expr: Expr, symbol: Symbol) -> bool:
+    stack = [expr]
+    while stack:
+        one = stack.pop()
+        if isinstance(one, Address | Var) and one.symbol is symbol:
+            return True
+        stack.extend(parts(one))
+    return False

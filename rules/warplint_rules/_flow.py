@@ -1,19 +1,19 @@
 """Where the result of an operation goes: which conditions, loops and other operations depend on it.
 
-Dependence is over all assignments of the kernel at once (flow-insensitive) and includes control: a local assigned
-under a condition that depends on the result depends on it too. It therefore over-approximates; what it does not
-find is not there.
+Asked backwards: from a condition through the assignments of the locals it reads, whoever makes them and whenever
+(flow-insensitive), and through the conditions that control those assignments. That over-approximates, so what is not
+found is not there; and it resolves only the expressions on the way, which matters in kernels of mostly arithmetic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from warplint.program.ir import (
     Assign,
     Break,
-    Const,
     Continue,
     Deferred,
     Do,
@@ -22,7 +22,6 @@ from warplint.program.ir import (
     Expr,
     If,
     Inline,
-    Kernel,
     Leave,
     Loop,
     Operation,
@@ -34,13 +33,14 @@ from warplint.program.ir import (
     Var,
     children,
 )
-from warplint_rules._order import parts
+from warplint.threads.facts import Roles
+from warplint_rules._expr import parts
 
 _JUMPS = (Break, Continue, Leave, Exit)
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class Place:
     """A statement with the loops and ifs around it, outermost first."""
 
     stmt: Stmt
@@ -49,109 +49,101 @@ class _Place:
 
 
 class Flow:
-    """The statements of one kernel that matter for where results go."""
+    """The statements of one kernel that decide where results go."""
 
-    def __init__(self, kernel: Kernel) -> None:
-        self.places = list(_places(kernel.body))
-        self._assigns = [place for place in self.places if isinstance(place.stmt, Assign)]
+    def __init__(self, body: Seq) -> None:
+        self.ops: dict[int, Place] = {}
+        """The place of each operation, by its identity."""
+        self.loops: list[Loop] = []
+        self.branches: list[If] = []
+        self._assigns: dict[Symbol, list[Place]] = {}
+        self._exits: dict[int, list[If]] = {}
+        self._behind: dict[int, frozenset[int]] = {}
+        for place in _places(body):
+            stmt = place.stmt
+            if isinstance(stmt, Do):
+                self.ops[id(stmt.op)] = place
+            elif isinstance(stmt, Assign):
+                self._assigns.setdefault(stmt.symbol, []).append(place)
+            elif isinstance(stmt, Loop):
+                self.loops.append(stmt)
+            elif isinstance(stmt, If):
+                self.branches.append(stmt)
+            elif isinstance(stmt, _JUMPS):
+                for loop in place.loops:
+                    self._exits.setdefault(id(loop), []).extend(place.ifs)
 
-    def depends_on(self, op: Operation) -> Dependents:
-        """What depends on the value of one operation site."""
-        symbols: set[Symbol] = set()
-        grown = True
-        while grown:
-            grown = False
-            for place in self._assigns:
-                stmt = place.stmt
-                assert isinstance(stmt, Assign)
-                if stmt.symbol in symbols:
-                    continue
-                if _mentions(stmt.value, op, symbols) or any(_mentions(one.test, op, symbols) for one in place.ifs):
-                    symbols.add(stmt.symbol)
-                    grown = True
-        return Dependents(self, op, symbols)
+    def decides(self, op: Operation, test: Deferred | Expr | None) -> bool:
+        """Whether an expression depends on the result of an operation."""
+        return test is not None and id(op) in self._ops_behind(test)
 
-
-@dataclass(frozen=True, slots=True)
-class Dependents:
-    """The locals that depend on a result, and questions about them."""
-
-    flow: Flow
-    op: Operation
-    symbols: set[Symbol]
-
-    def has(self, expr: Deferred | Expr | None) -> bool:
-        """Whether the expression depends on the result."""
-        return expr is not None and _mentions(expr, self.op, self.symbols)
-
-    def controls(self, loop: Loop) -> bool:
+    def ends(self, op: Operation, loop: Loop) -> bool:
         """Whether an exit of the loop depends on the result: its test, or a jump under a condition that does."""
-        if self.has(loop.test):
-            return True
-        for place in self.flow.places:
-            if isinstance(place.stmt, _JUMPS) and any(one is loop for one in place.loops):
-                if any(self.has(one.test) for one in place.ifs):
-                    return True
-        return False
+        exits = {id(branch): branch.test for branch in self._exits.get(id(loop), ())}
+        return self.decides(op, loop.test) or any(self.decides(op, test) for test in exits.values())
 
-    def used(self) -> bool:
-        """Whether anything at all reads the result."""
-        return bool(self.symbols) or any(
-            isinstance(place.stmt, If) and self.has(place.stmt.test) for place in self.flow.places
-        )
+    def _ops_behind(self, start: Deferred | Expr) -> frozenset[int]:
+        """The operations whose results an expression depends on."""
+        known = self._behind.get(id(start)) if isinstance(start, Deferred) else None
+        if known is not None:
+            return known
+        found: set[int] = set()
+        symbols: set[Symbol] = set()
+        tests: set[int] = set()
+        stack: list[Expr] = [_expr(start)]
+        while stack:
+            one = stack.pop()
+            if isinstance(one, OpValue):
+                found.add(id(one.op))
+            elif isinstance(one, Var | Element) and one.symbol not in symbols:
+                symbols.add(one.symbol)
+                for place in self._assigns.get(one.symbol, ()):
+                    assert isinstance(place.stmt, Assign)
+                    stack.append(place.stmt.value.expr)
+                    for branch in place.ifs:
+                        if id(branch) not in tests:
+                            tests.add(id(branch))
+                            stack.append(branch.test.expr)
+            stack.extend(parts(one))
+        result = frozenset(found)
+        if isinstance(start, Deferred):
+            self._behind[id(start)] = result
+        return result
 
-    def branches(self) -> Iterator[If]:
-        """The `if`s whose condition depends on the result."""
-        for place in self.flow.places:
-            if isinstance(place.stmt, If) and self.has(place.stmt.test):
-                yield place.stmt
+
+@lru_cache(maxsize=2)
+def flow_of(roles: Roles) -> Flow:
+    """The flow of one kernel."""
+    return Flow(roles.kernel.body)
 
 
-def _places(body: Seq) -> Iterator[_Place]:
-    stack: list[_Place] = [_Place(body, (), ())]
+def _expr(value: Deferred | Expr) -> Expr:
+    return value.expr if isinstance(value, Deferred) else value
+
+
+def _places(body: Seq) -> Iterator[Place]:
+    stack: list[Place] = [Place(body, (), ())]
     while stack:
         place = stack.pop()
         stmt = place.stmt
-        yield place
         if isinstance(stmt, Seq):
-            stack.extend(_Place(one, place.loops, place.ifs) for one in reversed(stmt.body))
+            stack.extend(Place(one, place.loops, place.ifs) for one in reversed(stmt.body))
             continue
+        yield place
         if not isinstance(stmt, If | Loop | Inline):
             continue
         loops = (*place.loops, stmt) if isinstance(stmt, Loop) else place.loops
         ifs = (*place.ifs, stmt) if isinstance(stmt, If) else place.ifs
-        stack.extend(_Place(seq, loops, ifs) for seq in reversed(list(children(stmt))))
+        stack.extend(Place(seq, loops, ifs) for seq in reversed(list(children(stmt))))
 
 
-def _mentions(expr: Deferred | Expr, op: Operation, symbols: set[Symbol]) -> bool:
-    stack: list[Expr] = [expr.expr if isinstance(expr, Deferred) else expr]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, OpValue):
-            if one.op is op:
+def lost(tests: Iterable[Deferred]) -> bool:
+    """Some condition holds something that could not be resolved, so a dependence may be hidden in it."""
+    for test in tests:
+        stack: list[Expr] = [test.expr]
+        while stack:
+            one = stack.pop()
+            if isinstance(one, Unknown) and not one.uniform:
                 return True
-        elif isinstance(one, Var | Element) and one.symbol in symbols:
-            return True
-        stack.extend(parts(one))
+            stack.extend(parts(one))
     return False
-
-
-def site(flow: Flow, op: Operation) -> _Place | None:
-    """The statement that executes an operation."""
-    return next((p for p in flow.places if isinstance(p.stmt, Do) and p.stmt.op is op), None)
-
-
-def lost(expr: Deferred) -> bool:
-    """The expression holds something that could not be resolved, so a dependence may be hidden in it."""
-    stack: list[Expr] = [expr.expr]
-    while stack:
-        one = stack.pop()
-        if isinstance(one, Unknown) and not one.uniform:
-            return True
-        stack.extend(parts(one))
-    return False
-
-
-def constant(expr: Expr) -> int | None:
-    """The value of a literal."""
-    return expr.value if isinstance(expr, Const) else None

@@ -11,8 +11,9 @@ A rule makes one `Reporter` and yields what it returns:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from warplint.finding import Finding, Guard, Level, Location, Symptom
 from warplint.place import location as _location
@@ -24,6 +25,7 @@ from warplint.threads.facts import Condition, Event, Reach, Roles, Uniformity, w
 
 _MAX_RELATED = 12
 _MAX_TEXT = 90
+_ENDLESS = ("", "1", "true")
 
 # Canonical names that are ours rather than the field's; everything else is a PTX mnemonic and speaks for itself.
 _TERMS = {
@@ -135,9 +137,15 @@ def threads(roles: Roles, chosen: int) -> str:
     return bits.describe(chosen, roles.threads, roles.launch.warp_size)
 
 
+@lru_cache(maxsize=1024)
+def lanes_of(threads: int, warp_size: int) -> Mapping[int, int]:
+    """The warps of a thread set with their lanes, as `warps_of`; remembered, since most places share a few sets."""
+    return warps_of(threads, warp_size)
+
+
 def warps(roles: Roles, chosen: int) -> str:
     """The warps of a thread set: "warp 4", "warps 0-3, 7"."""
-    numbers = sorted(warps_of(chosen, roles.launch.warp_size))
+    numbers = sorted(lanes_of(chosen, roles.launch.warp_size))
     word = "wave" if roles.launch.warp_size == 64 else "warp"
     return f"{word}{'s' if len(numbers) != 1 else ''} {bits.ranges(numbers)}" if numbers else f"no {word}"
 
@@ -147,6 +155,14 @@ def condition_text(guard: Condition) -> str:
     """A condition as it holds at the place: the source text on one line, negated for an else side."""
     text = shorten(guard.text, _MAX_TEXT)
     return text if guard.taken else f"!({text})"
+
+
+def condition_place(roles: Roles, guard: Condition) -> str:
+    """A condition for a sentence: "`tid < 32` (line 7)"; "the exit of the loop at line 7" if it has no text."""
+    where = line(roles, guard.span)
+    if guard.kind == "loop" and guard.text.strip("() ") in _ENDLESS:
+        return f"the exit of the loop at line {where}"
+    return f"`{condition_text(guard)}` (line {where})"
 
 
 def narrowing(guards: Iterable[Condition]) -> list[Condition]:
@@ -162,7 +178,7 @@ def narrowing(guards: Iterable[Condition]) -> list[Condition]:
 
 def under(roles: Roles, guards: Iterable[Condition]) -> str:
     """For a message: " under `tid < 32` (line 7)"; the innermost two conditions that narrow, or nothing."""
-    texts = [f"`{condition_text(guard)}` (line {line(roles, guard.span)})" for guard in narrowing(guards)]
+    texts = [condition_place(roles, guard) for guard in narrowing(guards)]
     return f" under {' and '.join(texts[-2:])}" if texts else ""
 
 
@@ -177,6 +193,13 @@ def spelled(event: Event) -> str:
     if plain.startswith("__") or name in plain or plain.startswith(term.lower()):
         return f"`{spelling}`"
     return f"{term} `{spelling}`" if " " in term else f"`{term}` (`{spelling}`)"
+
+
+def reached(roles: Roles, *names: str) -> Iterator[Event]:
+    """The events of the named operations that some thread executes (of all, without names)."""
+    for event in roles.of(*names) if names else roles.events:
+        if event.reach.threads:
+            yield event
 
 
 def sites(events: Iterable[Event]) -> list[Event]:

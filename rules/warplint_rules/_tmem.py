@@ -9,8 +9,8 @@ from functools import lru_cache
 from warplint.program.ir import Assign, Cast, Element, Expr, Load, Operation, Symbol, Var
 from warplint.source import Span
 from warplint.threads.facts import Condition, Event, Known, LoopFact, Pointer, Reach, Roles
-from warplint_rules._first import first_load, only_assignment, order_before
-from warplint_rules._order import parts
+from warplint_rules._expr import parts
+from warplint_rules._first import first_load, loads_before, only_assignment, order_before
 from warplint_rules._words import threads_in, warps
 
 ACCESSES = frozenset(
@@ -24,6 +24,9 @@ ACCESSES = frozenset(
 )
 COLUMNS = 512
 """Columns of tensor memory per SM (PTX ISA, tcgen05 addressing)."""
+
+_MAX_CHAIN = 20
+"""Locals that hand on an address, one after the other."""
 
 Slot = tuple[Symbol, int]
 
@@ -118,40 +121,76 @@ def slot_reads(roles: Roles) -> tuple[SlotRead, ...]:
         if not a.write and isinstance(a.offset, Known) and a.offset.constant is not None
         and (a.symbol, a.offset.constant) in slots
     ]  # fmt: skip
+    chains = _Chains(roles, slots)
     seen: set[tuple[int, int]] = set()
     for event in roles.events:
         expr = event.op.operands.get("address")
         if expr is None or not event.reach.threads or (id(event.op), event.reach.threads) in seen:
             continue
         seen.add((id(event.op), event.reach.threads))
-        for slot, stmt in _loaded(roles, event.op, expr, slots):
+        for slot, stmt in chains.of(event.op, expr):
             if stmt is None:
                 found.append(SlotRead(slot, event.op.span, event.order, event.reach, event.guards, event.loops))
             else:
                 # The guards of the use also hold the threads; those of the assignment are not known.
-                at = order_before(roles, stmt)
+                at = chains.order(stmt)
                 found.append(SlotRead(slot, stmt.span, at, event.reach, event.guards, event.loops))
     return tuple(sorted(found, key=lambda read: read.order))
 
 
-def _loaded(roles: Roles, op: Operation, expr: Expr, slots: set[Slot]) -> Iterator[tuple[Slot, Assign | None]]:
-    """The slots that an operand's value comes from, each with the assignment that read it (None: the operand itself)."""
-    stack: list[tuple[Expr, Assign | None, int]] = [(expr, None, 0)]
-    while stack:
-        one, stmt, depth = stack.pop()
-        if depth > 20:
-            continue
-        if isinstance(one, Load):
-            slot = first_load(roles, op, one)
-            if slot in slots:
-                yield slot, stmt
-            continue
-        if isinstance(one, Var | Element) and one.symbol.kind == "local":
-            assigned = only_assignment(roles, one.symbol, op)
-            if assigned is not None:
-                stack.append((assigned.value.expr, assigned, depth + 1))
-            continue
-        stack.extend((part, stmt, depth + 1) for part in parts(one))
+def may_read_before(roles: Roles, slots: set[Slot], order: int) -> bool:
+    """Whether a slot may be read at all before a place in program order; cheaper than `slot_reads`."""
+    for event in roles.events:
+        if event.order >= order:
+            break
+        if event.op.operands.get("address") is not None:
+            return True
+    symbols = {symbol for symbol, _ in slots}
+    if any(a.order < order and not a.write and a.symbol in symbols for a in roles.accesses):
+        return True
+    return loads_before(roles, slots, order)
+
+
+class _Chains:
+    """Follows operands back to the slots that they were read from; each local once."""
+
+    def __init__(self, roles: Roles, slots: set[Slot]) -> None:
+        self._roles = roles
+        self._slots = slots
+        self._known: dict[int, tuple[tuple[Slot, Assign], ...]] = {}
+        self._orders: dict[int, float] = {}
+
+    def order(self, stmt: Assign) -> float:
+        """Where an assignment stands in program order."""
+        if id(stmt) not in self._orders:
+            self._orders[id(stmt)] = order_before(self._roles, stmt)
+        return self._orders[id(stmt)]
+
+    def of(self, op: Operation, expr: Expr, depth: int = 0) -> Iterator[tuple[Slot, Assign | None]]:
+        """The slots that a value comes from, each with the assignment that read it unless the operand did."""
+        stack: list[Expr] = [expr]
+        while stack:
+            one = stack.pop()
+            if isinstance(one, Load):
+                slot = first_load(self._roles, op, one)
+                if slot in self._slots:
+                    yield slot, None
+            elif isinstance(one, Var | Element) and one.symbol.kind == "local":
+                assigned = only_assignment(self._roles, one.symbol, op)
+                if assigned is not None:
+                    yield from self._through(op, assigned, depth)
+            else:
+                stack.extend(parts(one))
+
+    def _through(self, op: Operation, assigned: Assign, depth: int) -> tuple[tuple[Slot, Assign], ...]:
+        known = self._known.get(id(assigned))
+        if known is None:
+            known = ()
+            if depth < _MAX_CHAIN:
+                found = self.of(op, assigned.value.expr, depth + 1)
+                known = tuple((slot, assigned if stmt is None else stmt) for slot, stmt in found)
+            self._known[id(assigned)] = known
+        return known
 
 
 def matching(roles: Roles, dealloc: Event) -> list[Event]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+import warplint.ops as ops
 from tests.dialects.build import operands, result, show
 from warplint.dialects.amd_mnemonics import waitcnt_fields
 
@@ -49,6 +50,7 @@ def test_instruction(template, outputs, inputs, name, roles, mods) -> None:
     assert [op.name for op in found.ops] == [name]
     assert operands(found.ops[0]) == roles
     assert mods.items() <= found.ops[0].mods.items()
+    assert set(found.ops[0].operands) <= set(ops.spec(name).operands)
 
 
 def test_lines_and_comments() -> None:

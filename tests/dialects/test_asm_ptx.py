@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+import warplint.ops as ops
 from tests.dialects.build import one, operands, result, show
 
 # template, outputs, inputs, operation, operands, modifiers that must be there
@@ -112,6 +113,15 @@ CASES = [
     ("{.reg .pred p; setp.ne.b32 p, %6, 0; tcgen05.mma.cta_group::1.kind::mxf4.block_scale.scale_vec::2X [%0], %1, %2, %3, [%4], [%5], p;}", [], "tabixys",
      "tcgen05.mma", "accumulate=(s != 0) address=t desc_a=a desc_b=b idesc=i scale_a=x scale_b=y", {"block_scale": True}),
     ("tcgen05.mma.ws.cta_group::1.kind::f16 [%0], %1, %2, %3, 1;", [], "tabi", "tcgen05.mma", "accumulate=1 address=t desc_a=a desc_b=b idesc=i", {"ws": True}),
+    ("tcgen05.mma.sp.cta_group::1.kind::f16 [%0], %1, %2, [%3], %4, {%5, %6, %7, %8}, 0;", [], "tabmiwxyz",
+     "tcgen05.mma", "accumulate=0 address=t desc_a=a desc_b=b idesc=i", {}),
+    ("wgmma.mma_async.sp.sync.aligned.m64n8k32.f16.f16.f16 {%0, %1}, %2, %3, %4, 0, 1, 1, 1;", [("+r", "c"), ("+r", "e")], "abm",
+     "wgmma.mma_async", "accumulate=1 desc_a=a desc_b=b", {}),
+    ("cp.async.bulk.tensor.2d.tile::scatter4.global.shared::cta.bulk_group [%0, {%1, %2, %3, %4, %5}], [%6];", [], "mvwxyzs",
+     "cp.async.bulk.tensor.store", "coords.0=v coords.1=w coords.2=x coords.3=y coords.4=z map=m src=s", {"mode": "tile::scatter4"}),
+    ("multimem.red.release.sys.global.add.u32 [%0], %1;", [], "av", "red.release", "bytes=4 dst=a value=v", {"multimem": True}),
+    ("fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;", [], "", "fence.proxy.async", "",
+     {"sem": "acquire", "sync_restrict": "shared::cluster"}),
     ("tcgen05.cp.cta_group::1.32x128b.warpx4 [%0], %1;", [], "td", "tcgen05.cp", "address=t desc_a=d", {}),
     ("tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [%0];", [], "b", "tcgen05.commit", "barrier=b", {"multicast": False}),
     ("tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 [%0], %1;", [], "bm",
@@ -149,6 +159,9 @@ def test_instruction(template, outputs, inputs, name, roles, mods) -> None:
     assert operands(op) == roles
     assert mods.items() <= op.mods.items()
     assert op.predicate is None
+    spec = ops.spec(op.name)
+    assert {role.partition(".")[0] for role in op.operands} <= set(spec.operands)
+    assert {output.partition(".")[0] for output in op.outputs} <= set(spec.outputs)
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_line(table: str, key: str, line: str) -> None:
             spec = ops.spec(op.name)
             for role, where in op.operands:
                 assert role.partition(".")[0] in spec.operands, (role, op.name)
-                assert where.kind in ("arg", "targ", "const")
+                assert where.kind in ("arg", "targ", "const", "out")
             given = {role.partition(".")[0] for role, _ in op.operands}
             for role in spec.operands:
                 if role in spec.optional or role in ("coords", "bytes", "id"):
@@ -58,7 +58,7 @@ def test_line(table: str, key: str, line: str) -> None:
         result = row.result
         if result.startswith("%"):
             assert REGISTERS.fullmatch(result[1:]) or "{" in key
-        elif result and not result.startswith(("arg:", "#")):
+        elif result and not result.startswith(("arg:", "#", "?")):
             assert result in ops.spec(row.ops[-1].name).outputs
 
 
@@ -180,11 +180,14 @@ CALLS = [
     ("ptx_tcgen05_mma_cta_2_kind_f16_TS_pred", ("t", "a", "b", "i", "e", *"stuvwxyz", "p"),
      "tcgen05.mma a_address=a accumulate=e address=t desc_b=b idesc=i @(p != 0)"),
     ("ptx_tcgen05_commit_cta_group_2_multicast", ("b", 3), "tcgen05.commit barrier=b cta_mask=3"),
-    ("tvm_builtin_ptx_tcgen05_ld_32x32b_x2", ("x", "y", "t", 0, 0), "tcgen05.ld address=t"),
+    ("tvm_builtin_ptx_tcgen05_ld_32x32b_x2", ("x", "y", "t", 16, "c"), "tcgen05.ld address=((t + (16 << 16)) + c)"),
     ("tvm_builtin_ptx_setmaxnreg_dec_48", (), "setmaxnreg registers=48"),
     ("tvm_builtin_cuda_warpgroup_sync", (10,), "bar.sync.named id=10 threads=128"),
     ("tvm_builtin_cuda_cluster_sync", (), "barrier.cluster.arrive; barrier.cluster.wait"),
     ("tvm_builtin_ptx_mapa_u64", ("b", "r"), "mapa cta=r src=b"),
+    ("tvm_builtin_ptx_ld_acquire_gpu_global_b32_uint32", ("a",), "ld.acquire src=a"),
+    ("tvm_builtin_ptx_st_plain_shared_v4_u32_from_src", ("a", "s", "p"), "st dst=a"),
+    ("tvm_builtin_ptx_red_scalar_release_gpu_global_add_u32", ("a", "v", "p"), "red.release dst=a value=v"),
     # TIRx before 0.25
     ("ptx_cp_async_bulk_tensor_g2cluster_tile_2d", ("d", "b", "m", "k", "p", "x", "y"),
      "cp.async.bulk.tensor.load barrier=b coords.0=x coords.1=y dst=d map=m"),
@@ -197,6 +200,16 @@ CALLS = [
     ("tl::tma_load", ("m", "b", "s", "x"), "cp.async.bulk.tensor.load barrier=&b coords.0=x dst=s map=&m"),
     ("tl::tma_load", ("m", "b", "s", "x", "y"), "cp.async.bulk.tensor.load barrier=&b coords.0=x coords.1=y dst=s map=&m"),
     ("tl::tmem_deallocate", ("&c", 256), "tcgen05.dealloc address=c columns=256"),
+    ("wmma::store_matrix_sync", ("p", "frag", 16, "layout"), "wmma.store dst=p"),
+    ("nvcuda::wmma::load_matrix_sync", ("frag", "p", 16), "wmma.load src=p"),
+    # methods: the object's address comes first
+    ("Barrier::wait", ("&b", "ph"), "mbarrier.try_wait barrier=&b parity=ph"),
+    ("Barrier::arrive", ("&b",), "mbarrier.arrive barrier=&b count=1"),
+    ("Barrier::arrive", ("&b", 0), "mbarrier.arrive barrier=&b count=1 cta=0"),
+    ("cutlass::arch::ClusterTransactionBarrier::arrive_and_expect_tx", ("&b", "n"), "mbarrier.arrive.expect_tx barrier=&b bytes=n count=1"),
+    ("cuda::barrier::arrive_and_wait", ("&b",), "mbarrier.arrive barrier=&b count=1; mbarrier.try_wait barrier=&b state=<0.state>"),
+    ("cooperative_groups::thread_block::sync", ("&g",), "bar.sync.cta"),
+    ("cg::grid_group::sync", ("&g",), "grid.sync"),
     ("cuda::ptx::mbarrier_arrive_expect_tx", ("sem", "scope", "space", "b", "n"), "mbarrier.arrive.expect_tx barrier=b bytes=n count=1"),
 ]  # fmt: skip
 
@@ -208,7 +221,7 @@ def test_call(name: str, args: tuple[str | int, ...], expected: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["foo", "sync", "arrive", "wait", "init", "tvm_builtin_ptx_frobnicate_b32", "tl::gemm_ss", "my::__syncthreads",
+    ["tvm_builtin_ptx_add_frob_float32", "foo", "sync", "arrive", "wait", "init", "tvm_builtin_ptx_frobnicate_b32", "tl::gemm_ss", "my::__syncthreads",
      "tvm_builtin_ptx_mbarrier_frob_frob_shared_b64", "tvm_builtin_ptx_cp_async_bulk_wait_group_async_bulk_wait_group"],
 )  # fmt: skip
 def test_unknown_names(name: str) -> None:
@@ -246,6 +259,10 @@ def test_results() -> None:
     assert show(call("__cvta_generic_to_shared", "p").result) == "p"
     assert show(call("cuda::device::barrier_native_handle", "b").result) == "&b"
     assert call("__syncthreads").result is None
+    assert show(call("tvm_builtin_make_float2", "a", "b").result) == "call(a, b)"
+    assert show(call("tvm_builtin_pointer_offset", "p", 8).result) == "(p + 8)"
+    assert show(call("get_tmem_addr", "t", 0, "c").result) == "((t + (0 << 16)) + c)"
+    assert call("ptx_wgmma_encode_matrix_descriptor", "d", "p", 1, 64, 3).writes == (0,)
     written = call("tvm_builtin_ptx_elect_sync", "lane", "p", "m").outputs
     assert {position: show(value) for position, value in written.items()} == {0: "<0.lane>", 1: "<0.value>"}
 
@@ -260,6 +277,8 @@ def test_hip_differs_from_cuda() -> None:
     assert call("__syncthreads", tables=names.AMD).ops[0].name == "hip.__syncthreads"
     assert call("__shfl_xor_sync", "m", "v", 1, tables=names.AMD).ops[0].name == "hip.warp_sync_builtins"
     assert operands(call("__builtin_amdgcn_s_waitcnt", 0xC07F, tables=names.AMD).ops[0]) == "imm=49279"
+    assert text(call("ck::block_sync_lds", tables=names.AMD)) == "amd.s_waitcnt lgkmcnt=0; amd.s_barrier"
+    assert names.lookup("ck::block_sync_lds") is None
 
 
 def test_address_offsets_and_sinks_in_systematic_names() -> None:
@@ -267,6 +286,13 @@ def test_address_offsets_and_sinks_in_systematic_names() -> None:
     assert row is not None
     bound = names.bind(row, (_expr("b"), _expr("n")), (), HERE)
     assert operands(bound.ops[0]) == "barrier=(cast b + 16) count=n"
+
+
+def test_number_of_arguments_must_fit() -> None:
+    name = "tvm_builtin_ptx_mbarrier_arrive_arrive_shared_b64"
+    assert names.lookup(name, names.NVIDIA, 2) is not None
+    assert names.lookup(name, names.NVIDIA, 1) is None
+    assert names.lookup(name, names.NVIDIA, 9) is None
 
 
 def test_tables_load_only_when_asked() -> None:

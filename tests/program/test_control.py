@@ -54,7 +54,9 @@ def test_switch(body):
 
 
 def test_switch_falls_through(body):
-    assert body("switch (n) { case 0: p[0] = 1; case 1: p[1] = 2; if (p[3]) break; p[2] = 2; break; case 4: p[0] = 4; }") == [
+    assert body(
+        "switch (n) { case 0: p[0] = 1; case 1: p[1] = 2; if (p[3]) break; p[2] = 2; break; case 4: p[0] = 4; }"
+    ) == [
         "  inline switch #1",
         "    if (n == 0)",
         "      store p : 4 = 1",
@@ -85,7 +87,9 @@ def test_continue_inside_a_switch_belongs_to_the_loop(body):
 
 
 def test_constexpr_if_drops_the_dead_branch(low):
-    text = "constexpr bool kA = false;\n__global__ void k(int* p) { if constexpr (kA) { p[0] = 1; } else { p[1] = 2; } }"
+    text = (
+        "constexpr bool kA = false;\n__global__ void k(int* p) { if constexpr (kA) { p[0] = 1; } else { p[1] = 2; } }"
+    )
     assert low(text) == ["  store (p + 4) : 4 = 2"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+
 from tests.program.build import module
 
 
@@ -14,10 +15,22 @@ def info(text: str, **options):
     ("text", "value", "origin"),
     [
         ("__global__ void __launch_bounds__(256, 1) k() {}", (256, 1, 1), "from __launch_bounds__"),
-        ("constexpr int N = 128;\n__global__ void __launch_bounds__(N + 32) k() {}", (160, 1, 1), "from __launch_bounds__"),
-        ('extern "C" __global__ void __block_size__((192, 1, 1), (2, 1, 1)) k() {}', (192, 1, 1), "from __block_size__"),
+        (
+            "constexpr int N = 128;\n__global__ void __launch_bounds__(N + 32) k() {}",
+            (160, 1, 1),
+            "from __launch_bounds__",
+        ),
+        (
+            'extern "C" __global__ void __block_size__((192, 1, 1), (2, 1, 1)) k() {}',
+            (192, 1, 1),
+            "from __block_size__",
+        ),
         ("__global__ void k() {}\nvoid f() { k<<<10, 96>>>(); }", (96, 1, 1), "from the launch at line 2"),
-        ("__global__ void k() {}\nvoid f() { dim3 b(32, 8); k<<<10, b>>>(); }", (32, 8, 1), "from the launch at line 2"),
+        (
+            "__global__ void k() {}\nvoid f() { dim3 b(32, 8); k<<<10, b>>>(); }",
+            (32, 8, 1),
+            "from the launch at line 2",
+        ),
         (
             "#define W 4\n__global__ void k() {}\nvoid f() { const int t = W * 32; k<<<10, dim3(t)>>>(); }",
             (128, 1, 1),
@@ -79,7 +92,7 @@ def test_registers_and_min_blocks():
 
 def test_amd_is_told_by_its_file():
     assert module("__global__ void k() {}", path="a.hip").kernels[0].is_amd
-    assert module('#include <hip/hip_runtime.h>\n__global__ void k() {}').kernels[0].is_amd
+    assert module("#include <hip/hip_runtime.h>\n__global__ void k() {}").kernels[0].is_amd
     assert not module("__global__ void k() {}").kernels[0].is_amd
     assert info("__global__ void k() {}", arch="gfx942").warp_size == 64
 
@@ -114,3 +127,20 @@ def test_data_expressions_stay_unresolved():
     needed(kernel)
     first = kernel.body.body[0]
     assert isinstance(first, ir.Assign) and first.value.built is None
+
+
+def test_undeclared_names_of_a_fragment():
+    from warplint.program.dump import dump
+
+    text = (
+        "if (warp_id_in_cta == 4) {\n"
+        "  tvm_builtin_ptx_mbarrier_init((&(((uint64_t*)pool_buf_ptr)[stage_ptr[0] + 3])), 1);\n"
+        "  stage_ptr[0] = (stage_ptr[0] + 1);\n}\n"
+    )
+    found = [line.split(" {")[0] for line in dump(module(text).kernels[0]).splitlines()[1:]]
+    assert found == [
+        "  shared pool_buf_ptr u8 (None,) bytes=None",
+        "  if ((i32(@linear_tid) >> 5) == 4)",
+        "    %0 = mbarrier.init barrier=&pool_buf_ptr+((stage_ptr + 3) * 8) count=1",
+        "    stage_ptr = (stage_ptr + 1)",
+    ]

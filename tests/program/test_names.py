@@ -40,7 +40,9 @@ def test_a_later_declaration_does_not_capture_an_earlier_use(body):
     ],
 )
 def test_constants_fold(body, before, expression, expected):
-    assert body(f"p[0] = {expression};", before)[-1].endswith(f" = {expected}" if "u64" not in expected else f"i32({expected})")
+    assert body(f"p[0] = {expression};", before)[-1].endswith(
+        f" = {expected}" if "u64" not in expected else f"i32({expected})"
+    )
 
 
 @pytest.mark.parametrize(
@@ -151,3 +153,9 @@ def test_writes_inside_expressions(body):
 
 def test_floats_are_not_integers(body):
     assert body("bool b = (float)3 / 2 > 1.4f;") == ["  b = operator>(operator/(3, 2), ?u<a floating-point literal>)"]
+
+
+def test_object_macro_sees_the_names_where_it_is_used(body):
+    before = "#define BAR_ADDR (base + 8)\n#define SELF SELF + SELF\n"
+    assert body("int base = n; p[0] = BAR_ADDR;", before) == ["  base = n", "  store p : 4 = (base + 8)"]
+    assert body("int v = SELF;", before)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from warplint.source import Span
-from warplint.syntax import ast, parse_expression, parse_statements
 
 from tests.syntax.helpers import body, expr, parsed
+from warplint.source import Span
+from warplint.syntax import ast, parse_expression, parse_statements
 
 
 def shape(node: ast.Expr | None) -> object:
@@ -23,7 +23,7 @@ def shape(node: ast.Expr | None) -> object:
         case ast.Unary():
             return (node.op, shape(node.arg))
         case ast.Update():
-            return ((node.op * 2, shape(node.arg)) if node.prefix else (shape(node.arg), node.op * 2))
+            return (node.op * 2, shape(node.arg)) if node.prefix else (shape(node.arg), node.op * 2)
         case ast.Binary():
             return (shape(node.left), node.op, shape(node.right))
         case ast.Assign():
@@ -37,7 +37,12 @@ def shape(node: ast.Expr | None) -> object:
         case ast.Member():
             return (shape(node.base), "->" if node.arrow else ".", node.name)
         case ast.Call():
-            return ("call", shape(node.fn), *map(shape, node.args), *([("<>", *map(shape, node.targs))] if node.targs else ()))
+            return (
+                "call",
+                shape(node.fn),
+                *map(shape, node.args),
+                *([("<>", *map(shape, node.targs))] if node.targs else ()),
+            )
         case ast.InitList():
             return ("{}", node.type.name if node.type else "", *map(shape, node.items))
         case ast.Lambda():
@@ -197,7 +202,8 @@ def test_assembly(text: str, template: str, outputs: list, inputs: list, volatil
 
 @pytest.mark.parametrize("macro", ['"mid"', '"m" "id"', "OTHER"])
 @pytest.mark.parametrize(
-    ("text", "template"), [('"a" STR "b"', "amidb"), ('STR "b"', "midb"), ('"a" STR', "amid"), ('"a" STR STR "b"', "amidmidb")]
+    ("text", "template"),
+    [('"a" STR "b"', "amidb"), ('STR "b"', "midb"), ('"a" STR', "amid"), ('"a" STR STR "b"', "amidmidb")],
 )
 def test_string_macros_among_assembly_are_resolved(text: str, template: str, macro: str) -> None:
     before = f'#define OTHER "mid"\n#define STR {macro}'

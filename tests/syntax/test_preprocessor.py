@@ -48,7 +48,9 @@ def test_branches(text: str, taken: str, newline: str) -> None:
 
 @pytest.mark.parametrize(("path", "include"), [("a.hip", ""), ("a.cpp", "#include <hip/hip_runtime.h>\n")])
 def test_hip_files_take_the_amd_branch(path: str, include: str) -> None:
-    text = include + "__global__ void k() {\n#ifdef __HIP_PLATFORM_AMD__\nA();\n#elif defined(__CUDACC__)\nB();\n#endif\n}"
+    text = (
+        include + "__global__ void k() {\n#ifdef __HIP_PLATFORM_AMD__\nA();\n#elif defined(__CUDACC__)\nB();\n#endif\n}"
+    )
     assert calls(parsed(text, path).functions[0].body()) == ["A"]
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 import time
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+from tests.syntax.helpers import calls, everything, found, parsed
 from warplint.source import Span
 from warplint.syntax import ast, parse_expression, parse_statements
 from warplint.syntax.mask import mask
-from warplint.syntax.statements import MAX_NESTING
-
-from tests.syntax.helpers import calls, everything, found, parsed
+from warplint.syntax.nodes import MAX_DEPTH
 
 KERNEL = """\
 #include <cuda.h>
@@ -87,12 +89,14 @@ def test_one_byte_replaced(size: int) -> None:
 
 
 PIECES = [
-    b"{", b"}", b"(", b")", b"[", b"]", b"<", b">", b'"', b"'", b"\\", b"\n", b"\r", b"\0", b"#if ", b"#else\n", b"#endif\n",
-    b"#define X ", b"/*", b"*/", b"//", b'R"(', b')"', b"__global__ void k(", b"if (x) ", b"else ", b"for (;;) ", b"while (1) ",
-    b"asm(", b"__attribute__((", b"__launch_bounds__(", b"CUTE_UNROLL ", b"FOO(x)\n ", b"template <", b"struct S ", b"x = ",
-    b"f(", b"<<<", b">>>", b";", b",", b"a", b" ", b"1", b"typename T::X{", b"namespace n ", b"case 1: ", b"switch (a) ",
-    b"[&](int i) ", b"operator ", b"__builtin_bit_cast(int, ", b": 3, : 2;", b"\xff", b"\xe9", b"enum E ", b"using X = ",
-    b"cudaLaunchKernelEx(&c, ", b"goto a; ", b"a: ", b"do ", b"return ", b"? ", b": ", b"extern \"C\" ", b"HIP_DYNAMIC_SHARED(",
+    b"{", b"}", b"(", b")", b"[", b"]", b"<", b">", b'"', b"'", b"\\", b"\n", b"\r", b"\x00", b"#if ",
+    b"#else\n", b"#endif\n", b"#define X ", b"/*", b"*/", b"//", b'R"(', b')"', b"__global__ void k(",
+    b"if (x) ", b"else ", b"for (;;) ", b"while (1) ", b"asm(", b"__attribute__((", b"__launch_bounds__(",
+    b"CUTE_UNROLL ", b"FOO(x)\n ", b"template <", b"struct S ", b"x = ", b"f(", b"<<<", b">>>", b";", b",",
+    b"a", b" ", b"1", b"typename T::X{", b"namespace n ", b"case 1: ", b"switch (a) ", b"[&](int i) ",
+    b"operator ", b"__builtin_bit_cast(int, ", b": 3, : 2;", b"\xff", b"\xe9", b"enum E ", b"using X = ",
+    b"cudaLaunchKernelEx(&c, ", b"goto a; ", b"a: ", b"do ", b"return ", b"? ", b": ", b'extern "C" ',
+    b"HIP_DYNAMIC_SHARED(",
 ]  # fmt: skip
 
 
@@ -116,7 +120,7 @@ def test_random_expansions(data: bytes) -> None:
 
 DEEP = 5000
 NESTED = {
-    "parentheses": "int y = " + "(" * DEEP + "x" + ")" * DEEP + ";",
+    "parentheses": "int y = " + "(-" * DEEP + "x" + ")" * DEEP + ";",
     "braces": "{" * DEEP + "x = 1;" + "}" * DEEP,
     "ifs in braces": "if (x) {" * DEEP + "x = 1;" + "}" * DEEP,
     "ifs": "if (x) " * DEEP + "x = 1;",
@@ -154,9 +158,29 @@ def test_deep_scopes_are_bounded_and_said(text: str) -> None:
     assert any("nested deeper than" in gap.reason for gap in parsed(text).gaps)
 
 
+def test_any_number_of_parentheses_is_one_level() -> None:
+    file = parsed("__global__ void k(int x) { y = " + "(" * DEEP + "x" + ")" * DEEP + "; }")
+    (statement,) = file.functions[0].body().body
+    assert isinstance(statement, ast.ExprStmt) and isinstance(statement.value.expr, ast.Assign)
+    assert isinstance(statement.value.expr.value, ast.Name)
+
+
+def test_building_takes_few_frames() -> None:
+    """Others call us from deep inside their own recursion."""
+    text = "{" * 50 + "f(" * 60 + "[&] { " * 20 + "g();" + " }" * 20 + ")" * 60 + ";" + "}" * 50
+    file = parsed("__global__ void k(int x) { " + text + " h(" + "f(" * DEEP + ")" * DEEP + "); }")
+    limit = sys.getrecursionlimit()
+    frames = len(inspect.stack())
+    sys.setrecursionlimit(frames + 550)
+    try:
+        list(everything(file))
+    finally:
+        sys.setrecursionlimit(limit)
+
+
 def test_deep_braces_are_a_gap_of_the_file() -> None:
-    text = "__global__ void k() { " + "{" * MAX_NESTING + "f();" + "}" * MAX_NESTING + "}"
-    assert [gap.reason for gap in parsed(text).gaps] == [f"nested deeper than {MAX_NESTING}"]
+    text = "__global__ void k() { " + "{" * MAX_DEPTH + "f();" + "}" * MAX_DEPTH + "}"
+    assert [gap.reason for gap in parsed(text).gaps] == [f"nested deeper than {MAX_DEPTH}"]
 
 
 HOSTILE = {
@@ -205,7 +229,7 @@ def test_tiny_files(data: bytes) -> None:
 
 
 def test_bytes_that_are_not_utf8() -> None:
-    file = parsed(b"// \xe9t\xe9\n__global__ void k() { f(\"\xe9\"); int \xe9 = 1; g(); }")
+    file = parsed(b'// \xe9t\xe9\n__global__ void k() { f("\xe9"); int \xe9 = 1; g(); }')
     assert calls(file.functions[0].body()) == ["f", "g"]
 
 
@@ -228,14 +252,22 @@ def test_broken_code_is_a_gap_and_the_rest_goes_on() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["f(1 g(); h();", "if (x f();", "for (int i = 0; i < 3 f();", "x = { 1, 2;", "asm volatile(\"a\" : MAC(1), \"r\"(b)); f();"],
+    [
+        "f(1 g(); h();",
+        "if (x f();",
+        "for (int i = 0; i < 3 f();",
+        "x = { 1, 2;",
+        'asm volatile("a" : MAC(1), "r"(b)); f();',
+    ],
 )
 def test_broken_statements_are_never_silent(text: str) -> None:
     file = parsed("__global__ void k(int x) { before(); " + text + " }")
     assert file.gaps
     kernels = [function for function in file.functions if function.name == "k"]
-    assert not kernels or found(kernels[0].body(), ast.Gap, ast.Unparsed) or all(
-        kernels[0].span.start <= gap.span.start for gap in file.gaps
+    assert (
+        not kernels
+        or found(kernels[0].body(), ast.Gap, ast.Unparsed)
+        or all(kernels[0].span.start <= gap.span.start for gap in file.gaps)
     )
 
 

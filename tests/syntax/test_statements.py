@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from warplint.syntax import ast
 
 from tests.syntax.helpers import body, calls, found
 from tests.syntax.test_expressions import shape
+from warplint.syntax import ast
 
 
 def outline(statements: tuple[ast.Stmt, ...]) -> list[object]:
@@ -57,7 +57,9 @@ CASES = [
     ("using X = int; struct L { int a; }; static_assert(1); ;;", []),
     ("void g(int); int h();", []),
     ("T x();", []),
+    ("T *g(int); T &h(U);", []),
     ("int a; a * b;", ["a", "Binary"]),
+    ("n * b;", ["Binary"]),
     ("T * b;", ["b"]),
     ("return;", ["Return"]),
     ("x;", ["Name"]),
@@ -93,6 +95,7 @@ VARIABLES = [
     ("unsigned x(3);", "unsigned", 0, (), ("{}", "", 3)),
     ("float x = {};", "float", 0, (), ("{}", "")),
     ("struct S x;", "S", 0, (), None),
+    ("int (*x)(int);", "int", 2, (), None),
     ("half2 *x = (half2 *)q;", "half2", 1, (), ("cast", "half2*", "q")),
     ("const int (&x)[3] = z;", "int", 0, (3,), "z"),
 ]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from warplint.syntax import ast
 
 from tests.syntax.helpers import parsed
 from tests.syntax.test_expressions import shape
+from warplint.syntax import ast
 
 FILE = """\
 #include <cuda_runtime.h>
@@ -92,9 +92,7 @@ def test_records(file: ast.File) -> None:
 
 
 def test_globals(file: ast.File) -> None:
-    values = {
-        item.name: shape(item.init.expr) if item.init else None for decl in file.globals for item in decl.items
-    }
+    values = {item.name: shape(item.init.expr) if item.init else None for decl in file.globals for item in decl.items}
     assert values == {
         "outer::x::y::S::N": 4,
         "A": 0,
@@ -146,20 +144,32 @@ def test_asm_only(text: str, hint: bool) -> None:
 
 LAUNCHES = [
     ("k<<<g, 128>>>(1);", ("k", "g", 128, None, "<<<>>>")),
-    ("t<3><<<dim3(1, 2), dim3(b), 1024, s>>>(2);", ("t", ("call", "dim3", 1, 2), ("call", "dim3", "b"), 1024, "<<<>>>")),
+    (
+        "t<3><<<dim3(1, 2), dim3(b), 1024, s>>>(2);",
+        ("t", ("call", "dim3", 1, 2), ("call", "dim3", "b"), 1024, "<<<>>>"),
+    ),
     ("n::k<<<1, 1>>>();", ("n::k", 1, 1, None, "<<<>>>")),
-    ("cudaLaunchCooperativeKernel((void *)k, g, 128, args, 64, s);", ("k", "g", 128, 64, "cudaLaunchCooperativeKernel")),
+    (
+        "cudaLaunchCooperativeKernel((void *)k, g, 128, args, 64, s);",
+        ("k", "g", 128, 64, "cudaLaunchCooperativeKernel"),
+    ),
     ("cudaLaunchKernel((const void *)&t<3>, g, 64, args);", ("t", "g", 64, None, "cudaLaunchKernel")),
     ("hipLaunchKernelGGL(HIP_KERNEL_NAME(t<3>), g, 64, 0, s, 1);", ("t", "g", 64, 0, "hipLaunchKernelGGL")),
     ("hipLaunchKernelGGL((t<3>), g, 64, 0, s, 1);", ("t", "g", 64, 0, "hipLaunchKernelGGL")),
     ("hipLaunchCooperativeKernel(k, g, 64, args, 3, s);", ("k", "g", 64, 3, "hipLaunchCooperativeKernel")),
-    ("cuLaunchKernel(k, 1, 2, 3, 4, 5, 6, 7, s, a, 0);", ("k", ("{}", "", 1, 2, 3), ("{}", "", 4, 5, 6), 7, "cuLaunchKernel")),
+    (
+        "cuLaunchKernel(k, 1, 2, 3, 4, 5, 6, 7, s, a, 0);",
+        ("k", ("{}", "", 1, 2, 3), ("{}", "", 4, 5, 6), 7, "cuLaunchKernel"),
+    ),
     ("cudaLaunchKernelEx(&cfg, t<3>, 1);", ("t", None, None, None, "cudaLaunchKernelEx")),
     (
         "cudaLaunchConfig_t c = {0}; c.gridDim = dim3(4); c.blockDim = 2 * n; cudaLaunchKernelEx(&c, k, 1);",
         ("k", ("call", "dim3", 4), (2, "*", "n"), None, "cudaLaunchKernelEx"),
     ),
-    ("cudaLaunchConfig_t c{g, 32, 9}; cudaLaunchKernelExC(&c, (void *)k, a);", ("k", "g", 32, 9, "cudaLaunchKernelExC")),
+    (
+        "cudaLaunchConfig_t c{g, 32, 9}; cudaLaunchKernelExC(&c, (void *)k, a);",
+        ("k", "g", 32, 9, "cudaLaunchKernelExC"),
+    ),
     ("auto p = &t<4>; p<<<1, 2>>>(3);", ("t", 1, 2, None, "<<<>>>")),
     ("auto p = a ? x : y; p<<<1, 2>>>(3);", ("p", 1, 2, None, "<<<>>>")),
 ]

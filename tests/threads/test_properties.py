@@ -117,7 +117,7 @@ def has_loop(body: ir.Seq) -> bool:
 
 LOCALS = [B.local("a"), B.local("d")]
 PHASES = [Phase.explicit, Phase.reuse, Phase.generate]
-SETTINGS = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
+SETTINGS = settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck), phases=PHASES)
 
 
 @SETTINGS
@@ -164,7 +164,7 @@ def test_unknowns_give_bounds(body: list[ir.Stmt]) -> None:
     kernel = B.kernel(*body, threads=THREADS, params=[UNKNOWN, OTHER])
     (roles,) = analyze(kernel)
     runs = []
-    for pair in ((0, 0), (1, 0), (2, 3), (5, 1), (31, 2), (33, 64), (100, 7), (-3, 160)):
+    for pair in ((0, 0), (1, 0), (2, 3), (5, 1), (31, 2), (33, 64), (100, 7), (128, 160)):
         runs.append(B.brute(kernel.body, THREADS, dict(zip([UNKNOWN, OTHER], pair, strict=True))))
     for stmt in ir.walk(kernel.body):
         if not isinstance(stmt, ir.Do):

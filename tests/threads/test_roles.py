@@ -226,6 +226,16 @@ def test_a_role_that_returns_under_a_flag_divides_the_block() -> None:
     assert (reach.split, reach.varies) == (Uniformity.WARP, True)
 
 
+def test_a_branch_that_everybody_leaves_by_several_returns() -> None:
+    inner = B.when(B.b("==", WARP, 1), [B.leave_kernel()])
+    roles = analysed(B.when(B.var(FLAG), [inner, B.leave_kernel()]), B.do("bar.sync.cta"), params=[FLAG])
+    assert only(roles, "bar.sync.cta").reach.exact
+    nested = analysed(
+        B.when(B.c(1), [B.when(B.var(FLAG), [inner, B.leave_kernel()])]), B.do("bar.sync.cta"), params=[FLAG]
+    )
+    assert only(nested, "bar.sync.cta").reach.exact
+
+
 def test_a_trap_is_no_exit() -> None:
     roles = analysed(B.when(B.b("==", B.TID, B.var(FLAG)), [B.leave_kernel(trap=True)]), B.do("bar.sync.cta"))
     assert only(roles, "bar.sync.cta").reach.exact and not roles.exits
@@ -256,9 +266,7 @@ def ring(stage: ir.Symbol, phase: ir.Symbol, depth: int) -> list[ir.Stmt]:
 def test_initialisations_in_a_loop_are_unrolled() -> None:
     place = ir.Address(POOL, B.b("*", B.var(I), 8))
     init = B.do("mbarrier.init", barrier=place, count=1)
-    roles = analysed(
-        B.when(B.b("==", B.TID, 0), [B.assign(I, 0), B.loop(B.b("<", B.var(I), 4), [init], STEP)])
-    )
+    roles = analysed(B.when(B.b("==", B.TID, 0), [B.assign(I, 0), B.loop(B.b("<", B.var(I), 4), [init], STEP)]))
     offsets = [event.values["barrier"].offset.constant for event in roles.events]  # type: ignore[attr-defined]
     assert offsets == [0, 8, 16, 24]
     assert [event.iteration for event in roles.events] == [(0,), (1,), (2,), (3,)]
@@ -268,9 +276,7 @@ def test_initialisations_in_a_loop_are_unrolled() -> None:
 def test_lane_strided_loop_gives_each_iteration_its_threads() -> None:
     body = [B.do("mbarrier.init", barrier=ir.Address(POOL, B.b("*", B.var(I), 8)), count=1)]
     step = [B.assign(I, B.b("+", B.var(I), 32))]
-    roles = analysed(
-        B.when(B.b("==", WARP, 0), [B.assign(I, B.TID), B.loop(B.b("<", B.var(I), 40), body, step)])
-    )
+    roles = analysed(B.when(B.b("==", WARP, 0), [B.assign(I, B.TID), B.loop(B.b("<", B.var(I), 40), body, step)]))
     assert [event.reach.threads for event in roles.events] == [(1 << 32) - 1, (1 << 8) - 1]
     assert all(event.reach.exact for event in roles.events)
     assert roles.loops[0].trips is None and roles.loops[0].always
@@ -301,7 +307,9 @@ def test_general_iteration_keeps_uniformity_and_counts_trips() -> None:
 
 def test_trip_count_that_depends_on_the_thread_divides_the_body() -> None:
     limit = B.b("+", B.var(FLAG), B.TID)
-    roles = analysed(B.assign(I, 0), B.loop(B.b("<", B.var(I), limit), [B.do("work")], STEP), B.do("after"), params=[FLAG])
+    roles = analysed(
+        B.assign(I, 0), B.loop(B.b("<", B.var(I), limit), [B.do("work")], STEP), B.do("after"), params=[FLAG]
+    )
     event = only(roles, "work")
     assert (event.reach.split, event.reach.varies) == (Uniformity.LANE, True)
     assert event.guards[-1].kind == "loop" and not roles.loops[0].always
@@ -329,7 +337,9 @@ def test_scheduler_loop_with_roles_inside() -> None:
             None,
             [
                 B.when(ir.Unary("!", B.b("<", B.var(tile), 64)), [ir.Break(B.NOWHERE)]),
-                B.when(B.b("==", WARP, 1), [B.do("wait", parity=B.var(phase)), B.assign(phase, B.b("^", B.var(phase), 1))]),
+                B.when(
+                    B.b("==", WARP, 1), [B.do("wait", parity=B.var(phase)), B.assign(phase, B.b("^", B.var(phase), 1))]
+                ),
                 B.when(B.b("==", WARP, 2), [B.do("other", parity=B.var(phase))]),
                 B.do("bar.sync.cta"),
                 B.assign(tile, B.b("+", B.var(tile), ir.Special("nctaid.x"))),
@@ -367,7 +377,9 @@ def test_break_that_depends_on_the_thread_divides_later_iterations() -> None:
 def test_do_while_zero_is_no_loop() -> None:
     value = B.local("x")
     roles = analysed(
-        B.assign(value, 1), B.loop(B.c(0), [B.do("work", a=B.var(value)), B.assign(value, 2)], after=True), B.do("b", a=B.var(value))
+        B.assign(value, 1),
+        B.loop(B.c(0), [B.do("work", a=B.var(value)), B.assign(value, 2)], after=True),
+        B.do("b", a=B.var(value)),
     )
     assert only(roles, "work").constant("a") == 1
     assert only(roles, "b").constant("a") == 2
@@ -488,3 +500,75 @@ def test_dominance() -> None:
     assert not order.always_before(c, d)
     assert not order.always_before(d, a)
     assert not order.always_before(b, c)
+
+
+def test_operations_that_nobody_reaches_are_recorded_with_an_empty_reach() -> None:
+    inner = B.when(B.b("==", B.TID, 0), [B.do("mbarrier.init", count=1)], text="tid == 0")
+    roles = analysed(B.when(B.b("==", WARP, 1), [inner, B.do("work")]))
+    event = only(roles, "mbarrier.init")
+    assert event.reach.threads == 0 and event.constant("count") == 1
+    last = event.guards[-1]
+    assert (last.text, last.before.threads, last.after.threads, last.known) == ("tid == 0", warps(1), 0, True)
+    unmet = analysed(B.do("tcgen05.dealloc", predicate=B.b("<", B.TID, 0)))
+    assert only(unmet, "tcgen05.dealloc").reach.threads == 0
+
+
+# ------------------------------------------------------------------------------------- index arithmetic
+CTAID = ir.Special("ctaid.x")
+GLOBAL = B.b("+", B.b("*", CTAID, 256), B.TID)
+
+
+def reach_under(test: ir.Expr, threads: int = 256) -> tuple[int, bool]:
+    reach = only(analysed(B.when(test, [B.do("work")]), threads=threads, params=[FLAG]), "work").reach
+    return reach.threads, reach.exact
+
+
+def test_lane_and_warp_of_a_global_index() -> None:
+    assert reach_under(B.b("==", B.b("%", GLOBAL, 32), 0)) == (sum(1 << t for t in range(0, 256, 32)), True)
+    assert reach_under(B.b("<", B.b("&", GLOBAL, 31), 8)) == (sum(0xFF << t for t in range(0, 256, 32)), True)
+    roles = analysed(B.when(B.b("<", B.b("/", GLOBAL, 32), B.var(FLAG)), [B.do("work")]), threads=256, params=[FLAG])
+    assert only(roles, "work").reach.split == Uniformity.WARP
+
+
+def test_whole_blocks_decide_together_on_multiples_of_the_block() -> None:
+    assert reach_under(B.b("<", GLOBAL, 1024)) == ((1 << 256) - 1, True)
+    assert reach_under(B.b("<", GLOBAL, B.b("*", B.var(FLAG), 256))) == ((1 << 256) - 1, True)
+    threads, exact = reach_under(B.b("<", GLOBAL, 1000))
+    assert not exact
+
+
+def test_the_first_thread_of_the_grid() -> None:
+    assert reach_under(B.b("==", GLOBAL, 0)) == (1, True)
+
+
+def test_thread_terms_cancel() -> None:
+    lane = B.b("&", B.TID, 31)
+    row = B.b("+", B.var(FLAG), lane)
+    assert reach_under(B.b("==", B.b("-", row, lane), 64)) == ((1 << 256) - 1, True)
+    assert reach_under(B.b("<", row, B.b("+", B.var(FLAG), 16))) == (sum(0xFFFF << t for t in range(0, 256, 32)), True)
+
+
+def test_low_bits_of_an_aligned_sum_are_uniform() -> None:
+    address = B.b("+", ir.Cast("u64", B.var(FLAG)), B.b("*", ir.Cast("u64", B.b("*", B.TID, 4)), 4))
+    assert reach_under(B.b("==", B.b("&", address, 15), 0)) == ((1 << 256) - 1, True)
+
+
+def test_strided_loop_over_a_global_index_keeps_lanes() -> None:
+    stride = B.b("*", ir.Special("nctaid.x"), 256)
+    body = [B.when(B.b("==", B.b("%", B.var(I), 32), 0), [B.do("work")])]
+    step = [B.assign(I, B.b("+", B.var(I), stride))]
+    roles = analysed(
+        B.assign(I, GLOBAL),
+        B.loop(B.b("<", B.var(I), B.b("*", B.var(FLAG), 256)), body, step),
+        threads=256,
+        params=[FLAG],
+    )
+    reach = only(roles, "work").reach
+    assert reach.exact and reach.threads == sum(1 << t for t in range(0, 256, 32))
+
+
+def test_loop_that_adds_what_differs_between_lanes_does_not_count_up() -> None:
+    step = [B.assign(I, B.b("+", B.var(I), B.TID))]
+    body = [B.when(B.b("==", B.b("%", B.var(I), 32), 0), [B.do("work")])]
+    roles = analysed(B.assign(I, B.TID), B.loop(B.b("<", B.var(I), B.var(FLAG)), body, step), params=[FLAG])
+    assert not only(roles, "work").reach.exact

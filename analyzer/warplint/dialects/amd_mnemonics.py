@@ -46,11 +46,12 @@ _RESULTS = frozenset(
 Roles = dict[str, Arg]
 
 
-def shape(text: Text, names: tuple[str, ...], outputs: int) -> Shape:
-    """The operations of an AMDGCN text; `outputs` is the number of output operands."""
+def shape(text: Text, names: tuple[str, ...], kept: tuple[bool, ...]) -> Shape:
+    """The operations of an AMDGCN text; `kept` tells for each output operand whether it is an input too (`"+v"`)."""
+    outputs = len(kept)
     index = {name: number for number, name in enumerate(names) if name}
     ops: list[Draft] = []
-    results: dict[int, ast.Expr] = {}
+    results: dict[int, ast.Expr] = {place: Operand(NOWHERE, place) for place, plus in enumerate(kept) if plus}
     strange: list[str] = [text.trouble] if text.trouble else []
     exits = traps = loops = False
     for statement in text.statements:

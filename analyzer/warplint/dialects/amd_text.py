@@ -9,7 +9,7 @@ from warplint.dialects.asm_text import MAX_TOKENS, Arg, Imm, Ref, Reg, Statement
 _LINE = re.compile(r"\s*(?:(?P<label>[\w$.]+):(?!:))?\s*(?P<mnemonic>[\w.$]+)?(?P<rest>.*)", re.S)
 _ARG = re.compile(
     r"""%\[(?P<named>\w+)\] | %(?P<number>\d+) | (?P<counter>\w+)\((?P<value>[^()]*)\)
-      | (?P<option>\w+:\[[^\]]*\]|\w+:[^\s,]+) | (?P<range>\w*\[[^\]]*\])
+      | (?P<option>\w+:\[[^\[\]]*\]|\w+:[^\s,]+) | (?P<range>\w*\[[^\[\]]*\])
       | (?P<imm>-?(?:0[xX][0-9a-fA-F]+|\d+))(?![\w.])
       | (?P<word>[\w.$]+)""",
     re.X,

@@ -65,7 +65,8 @@ def classify(node: ast.Asm) -> AsmResult:
         return AsmResult((), {}, ("assembly text with an unresolved macro",))
     names = tuple(operand.name for operand in (*node.outputs, *node.inputs))
     kept = tuple(operand.constraint.lstrip("&")[:1] == "+" for operand in node.outputs)
-    shape = _shape(node.template, names if any(names) else (), kept)
+    shape_of = _remembered if len(node.template) <= asm_text.SMALL else _shape
+    shape = shape_of(node.template, names if any(names) else (), kept)
     if not shape.ops and not shape.outputs:
         if not (shape.unknown or shape.exits or shape.loops):
             return NOTHING
@@ -77,14 +78,16 @@ def classify(node: ast.Asm) -> AsmResult:
     return AsmResult(ops, outputs, shape.unknown, shape.exits, shape.traps, shape.loops)
 
 
-@lru_cache(maxsize=2048)
 def _shape(template: str, names: tuple[str, ...], kept: tuple[bool, ...]) -> asm_flow.Shape:
     text = asm_text.parse(template)
     if text.amd:
         from warplint.dialects import amd_mnemonics
 
-        return amd_mnemonics.shape(text, names, len(kept))
+        return amd_mnemonics.shape(text, names, kept)
     return asm_flow.Flow(text, names, kept).run()
+
+
+_remembered = lru_cache(maxsize=1024)(_shape)
 
 
 def _place(draft: asm_flow.Draft, values: tuple[ast.Expr, ...], span: Span) -> AsmOp:

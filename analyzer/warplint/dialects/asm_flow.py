@@ -51,6 +51,7 @@ class Flow:
     def __init__(self, text: Text, names: tuple[str, ...], kept: tuple[bool, ...]) -> None:
         self.text = text
         self.names = {name: index for index, name in enumerate(names) if name}
+        self.kept = kept
         self.outputs = len(kept)
         self.registers: dict[str, ast.Expr | None] = {}
         self.results: dict[int, ast.Expr | None] = {
@@ -82,12 +83,13 @@ class Flow:
         if branches.trouble:
             self.unknown.append(branches.trouble)
         outputs: dict[int, ast.Expr] = {}
-        for index in sorted(self.written):
-            value = self.results[index]
+        for index, value in self.results.items():
+            # `"+r"` that nothing wrote keeps its value (an empty text is such a fence for the compiler).
+            if value is None or (index not in self.written and not self.kept[index]):
+                continue
             if isinstance(value, Mapped):
                 value = self.export(value)
-            if value is not None:
-                outputs[index] = value
+            outputs[index] = value
         return Shape(
             tuple(branches.finish(self.ops)), outputs, tuple(self.unknown), self.exits, self.traps, branches.loops
         )
@@ -213,6 +215,8 @@ class Flow:
         branches: Branches,
     ) -> None:
         """One operation of the vocabulary."""
+        if branches.path is None and form.op in ("thread.exit", "nanosleep"):
+            return  # a time-out or a back-off between the tries of a blocking wait: the model has no failed tries
         operands: dict[str, ast.Expr] = {}
         mods = dict(form.mods)
         results: list[tuple[Arg, str]] = []

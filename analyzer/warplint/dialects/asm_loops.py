@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from warplint.dialects.asm_flow import Draft
 
 MAX_WAITS = 32
+MAX_CONDITIONS = 16
 Literal = tuple[ast.Expr, bool]
 """A condition, and whether it is negated."""
 _WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
@@ -127,6 +128,8 @@ class Branches:
         if self.path is None:
             return unknown("a retry")
         literals = self.path if guard is None else (*self.path, guard)
+        if len(literals) > MAX_CONDITIONS:
+            return unknown("a condition")
         result: ast.Expr | None = None
         for test, negated in literals:
             part = negate(test) if negated else test

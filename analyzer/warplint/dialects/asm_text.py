@@ -12,6 +12,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 MAX_TOKENS = 40_000
+MAX_LENGTH = 1_000_000
+SMALL = 20_000
+"""Texts up to this length are remembered once read: generated files repeat their helpers."""
 
 
 # ------------------------------------------------------------------------------------------------ arguments
@@ -116,12 +119,18 @@ _TOKEN = re.compile(
     re.X | re.S,
 )
 _AMD_HEAD = re.compile(r"(?:s|v|ds|buffer|global|flat|scratch|image|tensor|cluster|tbuffer|exp)_[a-z]\w*\Z|exp\Z")
-_FIRST_WORD = re.compile(r"(?:\s|[{};]|//[^\n]*|[\w$.]+:(?!:))*([\w$]+)")
+# Possessive: a text without any word must not be tried in all ways.
+_FIRST_WORD = re.compile(r"(?:\s++|[{};]|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/|[\w$.]++:(?!:))*+([\w$]+)")
 
 
-@lru_cache(maxsize=2048)
 def parse(template: str) -> Text:
     """The statements of an assembly template (escapes decoded, `%%` as written)."""
+    return _remembered(template) if len(template) <= SMALL else _parse(template)
+
+
+def _parse(template: str) -> Text:
+    if len(template) > MAX_LENGTH:
+        return Text((), trouble="the assembly text is too long")
     if "%=" in template:
         template = template.replace("%=", "_uid")
     first = _FIRST_WORD.match(template)
@@ -130,6 +139,9 @@ def parse(template: str) -> Text:
 
         return amd_text.parse(template)
     return _Parser(template).run()
+
+
+_remembered = lru_cache(maxsize=1024)(_parse)
 
 
 def _number(text: str) -> int | None:

@@ -47,9 +47,10 @@ def _shfl(parts: list[str]) -> Form | None:
 
 
 def _vote(parts: list[str]) -> Form | None:
-    if parts[1:2] != ["sync"]:
+    if "sync" not in parts[1:3]:
         return None
-    return make("vote.sync", "=value value mask", {"mode": word(parts, 2)})
+    mode = next((part for part in parts[1:3] if part != "sync"), "")  # `vote.ballot.sync` is an accepted order
+    return make("vote.sync", "=value value mask", {"mode": mode})
 
 
 def _match(parts: list[str]) -> Form | None:
@@ -72,7 +73,7 @@ def _activemask(parts: list[str]) -> Form:
 
 
 def _exit(parts: list[str]) -> Form:
-    return make("thread.exit", "", {"trap": parts[0] in ("trap", "brkpt")})
+    return make("thread.exit", "", {"trap": parts[0] == "trap"})
 
 
 _HEADS: dict[str, Callable[[list[str]], Form | None]] = {
@@ -112,6 +113,7 @@ _HEADS: dict[str, Callable[[list[str]], Form | None]] = {
     "cvta": lambda parts: Form("", ("=value", "a"), fold="cvta"),
     "exit": _exit,
     "trap": _exit,
+    "brkpt": lambda parts: HARMLESS,
 }
 
 
@@ -152,4 +154,5 @@ _HEADS: dict[str, Callable[[list[str]], Form | None]] = {
     "cvta": lambda parts: Form("", ("=value", "a"), fold="cvta"),
     "exit": _exit,
     "trap": _exit,
+    "brkpt": lambda parts: HARMLESS,
 }

@@ -1,19 +1,9 @@
 """Calls by name: what a helper does when its definition is not in the file, and what the built-ins do.
 
-Tables (`tables/*.toml`) hold one line per spelling; adding a library adds lines. A line is
-
-    op role:where ... modifier=value +flag ?where &position=output -> result
-
-with several operations separated by `;`. `where` says where an operand comes from: `0` or `-1` an argument (from the
-end when negative), `&0` the address of an argument passed by reference, `*0` what it points to, `t0` a template
-argument, `t0|4` the same with a default, `#64` a constant, `$n` what the key's `{n}` matched. Modifiers may be `t0`,
-`t0+1` or `a0` (the argument as written) too. `?where` is the predicate, `&0=value` an output written through reference
-argument 0. The result is the name of an output of the last operation, `%laneid` a special register, `arg:0` an
-argument, `arg:&0` its address, `#1` a constant. A line without an operation (`~`) is a call that synchronises nothing.
-`A || B` is A when the first argument is an address (`&x[0]`), else B.
-
+Tables (`tables/*.toml`) hold one line per spelling; adding a library adds lines (`name_rows` says how they read).
 A key may list several spellings, hold placeholders (`{n}` digits, `{word}` letters and digits), and end with `/3` to
-hold only for calls with three arguments. Systematic names of TIRx 0.27 are read by rule (`tirx_names`).
+hold only for calls with three arguments. A method is `Type::method`, its object's address is argument 0. Systematic
+names of TIRx 0.27 are read by rule (`tirx_names`).
 Tables are loaded when a name with one of their prefixes is first asked for.
 """
 
@@ -21,66 +11,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
 
 from warplint.dialects.asm import AsmOp
-from warplint.dialects.leaf import OpOutput, SpecialReg
+from warplint.dialects.leaf import Computed, OpOutput, SpecialReg
+from warplint.dialects.name_rows import NameOp, NameRow, Where, read, source_of
 from warplint.source import Span
 from warplint.syntax import ast
 
-NVIDIA = ("cuda", "cuda_ptx", "tirx", "cutlass", "tilelang")
-AMD = ("hip", "tilelang_hip")
+NVIDIA = ("cuda", "cuda_ptx", "cooperative_groups", "wmma", "tirx", "cutlass", "tilelang")
+AMD = ("hip", "cooperative_groups", "wmma", "composable_kernel", "tilelang_hip")
 
 _PREFIXES: Mapping[str, tuple[str, ...]] = {
     "cuda": (),
     "hip": (),
     "cuda_ptx": ("cuda::", "ptx::", "cde::"),
-    "tirx": ("tvm_builtin_", "ptx_"),
-    "cutlass": ("cute::", "cutlass::"),
-    "tilelang": ("tl::",),
+    "tirx": ("tvm_builtin_", "ptx_", "get_tmem_addr"),
+    "cooperative_groups": ("cooperative_groups::", "cg::"),
+    "wmma": ("nvcuda::", "wmma::", "rocwmma::"),
+    "composable_kernel": ("ck::", "ck_tile::"),
+    "cutlass": ("cute::", "cutlass::", "Cluster"),
+    "tilelang": ("tl::", "Barrier::"),
     "tilelang_hip": ("tl::",),
 }
 """Which names a table is asked for; an empty tuple means every name without a namespace."""
-
-
-@dataclass(frozen=True, slots=True)
-class Where:
-    """Where a value comes from at the call: an argument, a template argument (with default), or a constant."""
-
-    kind: str
-    """`arg`, `targ` or `const`."""
-    value: int
-    default: int | None = None
-    offset: int = 0
-    """Added to the value: bytes of an address, or to a constant modifier."""
-    through: str = ""
-    """`&` or `*`: the address of the argument, or what it points to."""
-
-
-@dataclass(frozen=True, slots=True)
-class NameOp:
-    """One operation of a named helper."""
-
-    name: str
-    operands: tuple[tuple[str, Where], ...] = ()
-    mods: Mapping[str, str | int | bool | Where] = field(default_factory=dict)
-    predicate: Where | None = None
-    outputs: tuple[tuple[int, str], ...] = ()
-    """(argument position, output name): results written through reference arguments."""
-
-
-@dataclass(frozen=True, slots=True)
-class NameRow:
-    """What a call of this name does. `result` is an output of the last operation, `%register`, `arg:N` or `#N`."""
-
-    ops: tuple[NameOp, ...]
-    result: str = ""
-    writes: tuple[int, ...] = ()
-    """Reference arguments that receive values nobody follows."""
-    otherwise: NameRow | None = None
-    """The row to use when the first argument is not an address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +68,7 @@ def lookup(name: str, tables: tuple[str, ...] = NVIDIA, arity: int | None = None
         if table == "tirx" and name.startswith("tvm_builtin_ptx_"):
             from warplint.dialects import tirx_names
 
-            row = tirx_names.systematic(name)
+            row = tirx_names.systematic(name, arity)
             if row is not None:
                 return row
     return None
@@ -150,6 +106,7 @@ class _Table:
 _PLACEHOLDERS: Mapping[str, str] = {
     "n": r"\d+",
     "any": r"\w*",
+    "dtype": r"(?:u?int|float|bfloat)\d+|bool",
     "sem": "relaxed|acquire|release|acq_rel|sc",
     "scope": "cta|cluster|gpu|sys",
 }
@@ -183,77 +140,6 @@ def rows(table: str) -> Mapping[str, str]:
     return found
 
 
-# ----------------------------------------------------------------------------------------------- one line
-def read(line: str, captured: Mapping[str, str]) -> NameRow:
-    """A row from its line. Raises ValueError when the line is malformed (a test reads every line)."""
-    first, bars, second = line.partition("||")
-    if bars:
-        return replace(read(first, captured), otherwise=read(second, captured))
-    body, arrow, result = line.partition("->")
-    ops = tuple(_op(segment.split(), captured) for segment in body.split(";") if segment.strip(" ~"))
-    return NameRow(ops, _substituted(result.strip(), captured) if arrow else "")
-
-
-def _op(words: list[str], captured: Mapping[str, str]) -> NameOp:
-    operands: list[tuple[str, Where]] = []
-    mods: dict[str, str | int | bool | Where] = {}
-    outputs: list[tuple[int, str]] = []
-    predicate = None
-    for word in words[1:]:
-        if word[0] == "+":
-            mods[word[1:]] = True
-        elif word[0] == "?":
-            predicate = _where(word[1:], captured)
-        elif word[0] == "&":
-            position, _, output = word[1:].partition("=")
-            outputs.append((int(position), output))
-        elif "=" in word:
-            key, _, value = word.partition("=")
-            mods[key] = _mod(value, captured)
-        else:
-            role, colon, where = word.partition(":")
-            if not colon:
-                raise ValueError(f"`{word}` is no operand")
-            operands.append((role, _where(where, captured)))
-    return NameOp(_substituted(words[0], captured), tuple(operands), mods, predicate, tuple(outputs))
-
-
-def _substituted(text: str, captured: Mapping[str, str]) -> str:
-    for key, value in sorted(captured.items(), key=lambda item: -len(item[0])):
-        text = text.replace("$" + key, value)
-    return text
-
-
-_MOD = re.compile(r"([ta])(\d+)(?:\+(\d+))?(?:\|(\w+))?")
-
-
-def _mod(text: str, captured: Mapping[str, str]) -> str | int | bool | Where:
-    match = _MOD.fullmatch(text)
-    if match is not None:
-        kind, index, added, default = match.groups()
-        fallback = {"true": 1, "false": 0}.get(default) if default and not default.isdigit() else default
-        return Where(
-            "targ" if kind == "t" else "arg", int(index), None if fallback is None else int(fallback), int(added or 0)
-        )
-    text = _substituted(text, captured)
-    if text in ("true", "false"):
-        return text == "true"
-    return int(text) if text.isdigit() else text
-
-
-def _where(text: str, captured: Mapping[str, str]) -> Where:
-    if text[0] == "$":
-        return Where("const", int(captured[text[1:]]))
-    if text[0] == "#":
-        return Where("const", int(text[1:], 0))
-    through = text[0] if text[0] in "&*" else ""
-    body, bar, default = text[len(through) :].partition("|")
-    fallback = int(default, 0) if bar else None
-    if body[0] == "t":
-        return Where("targ", int(body[1:]), fallback, through=through)
-    return Where("arg", int(body), fallback, through=through)
-
-
 # --------------------------------------------------------------------------------------------------- calls
 def bind(row: NameRow, args: tuple[ast.Expr, ...], targs: tuple[ast.Expr, ...], span: Span) -> CallResult:
     """The operations of one call with its arguments in place. Operands whose argument is absent are left out."""
@@ -265,6 +151,8 @@ def bind(row: NameRow, args: tuple[ast.Expr, ...], targs: tuple[ast.Expr, ...], 
         operands: dict[str, ast.Expr] = {}
         for role, where in op.operands:
             value = _value(where, args, targs, span)
+            if where.kind == "out":
+                value = OpOutput(span, number - 1, where.through)
             if value is not None:
                 operands[role] = value
         mods: dict[str, str | int | bool] = {}
@@ -279,7 +167,7 @@ def bind(row: NameRow, args: tuple[ast.Expr, ...], targs: tuple[ast.Expr, ...], 
         if name == "bar.sync.named" and "threads" not in operands and _literal(operands.get("id")) == 0:
             name, operands = "bar.sync.cta", {}
         names = [output for _, output in op.outputs]
-        if number == len(row.ops) - 1 and row.result and row.result[0] not in "%#" and ":" not in row.result:
+        if number == len(row.ops) - 1 and row.result and row.result[0] not in "%#?" and ":" not in row.result:
             names.append(row.result)
         for position, output in op.outputs:
             index = position if position >= 0 else len(args) + position
@@ -307,10 +195,12 @@ def _result(row: NameRow, args: tuple[ast.Expr, ...], span: Span) -> ast.Expr | 
         return None
     if text[0] == "%":
         return SpecialReg(span, text[1:])
+    if text[0] == "?":
+        return Computed(span, "call", args)
     if text[0] == "#":
         return ast.Num(span, int(text[1:], 0))
     if text.startswith("arg:"):
-        return _value(_where(text[4:], {}), args, (), span)
+        return _value(source_of(text[4:], {}), args, (), span)
     last = len(row.ops) - 1
     if row.ops[last].mods.get("blocking") and text == "value":
         return ast.Num(span, 1)
@@ -320,11 +210,21 @@ def _result(row: NameRow, args: tuple[ast.Expr, ...], span: Span) -> ast.Expr | 
 def _value(where: Where, args: tuple[ast.Expr, ...], targs: tuple[ast.Expr, ...], span: Span) -> ast.Expr | None:
     if where.kind == "const":
         return ast.Num(span, where.value)
+    if where.kind == "out":
+        return None
     source = args if where.kind == "arg" else targs
     if -len(source) <= where.value < len(source):
         value = source[where.value]
+        if where.through == "@":
+            at = where.value if where.value >= 0 else len(source) + where.value
+            if at + 2 >= len(source):
+                return None
+            row = ast.Binary(span, "<<", source[at + 1], ast.Num(span, 16))
+            return ast.Binary(span, "+", ast.Binary(span, "+", value, row), source[at + 2])
         if where.through:
             return _through(where.through, value, span)
+        if where.plus is not None and where.plus < len(source):
+            return ast.Binary(span, "+", value, source[where.plus])
         if where.offset:
             wide = ast.Cast(span, ast.TypeName("unsigned long long"), value)
             return ast.Binary(span, "+", wide, ast.Num(span, where.offset))

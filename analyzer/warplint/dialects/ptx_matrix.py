@@ -54,7 +54,7 @@ def wgmma(parts: list[str]) -> Form | None:
     if verb == "mma_async":
         shape = next((p for p in parts if p[:1] == "m" and p[1:2].isdigit()), "")
         sparse = "sp" in parts
-        layout = "=value {a}/desc_a desc_b" + (" meta selector" if sparse else "") + " accumulate? *? *? *? *?"
+        layout = "=value {a}/desc_a desc_b" + (" * *" if sparse else "") + " accumulate? *? *? *? *?"
         return make("wgmma.mma_async", layout, {"aligned": True, "shape": shape})
     return None
 
@@ -117,7 +117,7 @@ def tcgen05(parts: list[str]) -> Form | None:
 def _tcgen05_mma(parts: list[str], mods: Mods) -> Form:
     mods["ws"] = "ws" in parts
     mods["block_scale"] = "block_scale" in parts
-    sparse = " [meta]" if "sp" in parts else ""
+    sparse = " [*]" if "sp" in parts else ""
     scales = " [scale_a] [scale_b]" if mods["block_scale"] else ""
     mask = "" if mods["ws"] or mods["block_scale"] else " {disable_lanes}?"
     return make(

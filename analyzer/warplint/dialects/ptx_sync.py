@@ -28,6 +28,9 @@ def mbarrier(parts: list[str]) -> Form | None:
         mods.setdefault("scope", "cta")
         expects = "expect_tx" in parts
         layout = "=state barrier bytes" if expects else "=state barrier count?"
+        if any(part.startswith("multicast::") for part in parts):
+            mods["multicast"] = True
+            layout += " cta_mask"
         if verb == "arrive_drop":
             mods["expect_tx"] = expects
             mods["noComplete"] = "noComplete" in parts

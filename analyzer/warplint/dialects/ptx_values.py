@@ -17,9 +17,11 @@ _U32 = ast.TypeName("unsigned int")
 _U64 = ast.TypeName("unsigned long long")
 
 _PLAIN = {
-    "laneid", "warpid", "nwarpid", "smid", "gridid", "cluster_ctarank", "cluster_nctarank", "lanemask_lt",
+    "laneid", "warpid", "smid", "gridid", "cluster_ctarank", "cluster_nctarank", "lanemask_lt",
     "lanemask_le", "lanemask_eq", "lanemask_ge", "lanemask_gt", "dynamic_smem_size", "clock",
 }  # fmt: skip
+_CONSTANT = {"nsmid", "nwarpid", "total_smem_size", "aggr_smem_size", "reserved_smem_offset_begin"}
+"""The same for all threads of a launch, whatever it is."""
 _SPATIAL = {"tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid"}
 _CLOCKS = {"clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo", "globaltimer_hi"}
 
@@ -41,6 +43,8 @@ def special(name: str) -> ast.Expr | None:
     base, dot, axis = name.partition(".")
     if dot and base in _SPATIAL and axis in ("x", "y", "z"):
         return SpecialReg(NOWHERE, name)
+    if name in _CONSTANT:
+        return Computed(NOWHERE, name, ())
     return ast.Num(NOWHERE, 32) if name == "WARP_SZ" else None
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from warplint.dialects import mnemonics
-from warplint.dialects.names import NameOp, NameRow, Where
+from warplint.dialects.name_rows import NameOp, NameRow, Where
 from warplint.dialects.ptx_arith import ARITHMETIC
 
 PREFIX = "tvm_builtin_ptx_"
@@ -26,44 +26,50 @@ _COMPOUND = re.compile(
     r"|block_scale|scale_vec|no_allocate|evict_first|evict_last|evict_normal|evict_unchanged|ignore_src|src_size"
     r"|global_address|global_dim|global_stride|no_hint|ld_reduce|sync_restrict)(?![A-Za-z0-9])"
 )
+_OTHER_STYLE = re.compile(r"(?:_|\A)(?:u?int\d+|float\d+|bfloat16|plain|scalar|values|from_src|to_dst\d*)(?:_|\Z)")
+"""Words that only the names of TIRx 0.26 hold, whose parameters stand in another order."""
+_EXTRAS = 4
+"""Trailing operands that have no role here: cache policies, masks, hints."""
 _ROOTS = ("shfl", "vote", "elect", "redux")
 _DROPPED = {"shfl": ("p",), "redux": ("bitwise", "f32"), "vote": ()}
 _VECTOR = re.compile(r"_v(\d)(?:_|\Z)")
 
 
-def systematic(name: str) -> NameRow | None:
-    """The row of a systematic name; None when the name does not spell a known instruction."""
+def systematic(name: str, arity: int | None = None) -> NameRow | None:
+    """The row of a systematic name; None when it spells no known instruction, or has another number of operands."""
     text = name.removeprefix(PREFIX)
+    if _OTHER_STYLE.search(text):
+        return None
     predicated = _PREDICATED.search(text)
     if predicated:
         text = text[: predicated.start()]
     offsets = {int(slot): int(size) * (1 if sign == "p" else -1) for slot, sign, size in _OFFSET.findall(text)}
     sunk = sum(len(lanes) for lanes in _SINK.findall(text))
     text = _SINK.sub("", _OFFSET.sub("", text))
-    for form, immediates, mnemonic in _readings(text):
-        row = _row(text, form, immediates, offsets, sunk, bool(predicated), mnemonic)
+    for form, immediates in _readings(text):
+        row = _row(text, form, immediates, offsets, sunk, bool(predicated), arity)
         if row is not None:
             return row
     return None
 
 
-def _readings(text: str) -> list[tuple[mnemonics.Form, tuple[int, ...], str]]:
+def _readings(text: str) -> list[tuple[mnemonics.Form, tuple[int, ...]]]:
     """Possible forms: with a trailing number as an immediate, then without."""
     readings = []
     immediate = _IMMEDIATE.search(text)
     if immediate:
         number = immediate.group(1)
         value = -int(number[1:]) if number[0] == "m" else int(number)
-        form, mnemonic = _form(text[: immediate.start()])
+        form = _form(text[: immediate.start()])
         if form is not None:
-            readings.append((form, (value,), mnemonic))
-    form, mnemonic = _form(text)
+            readings.append((form, (value,)))
+    form = _form(text)
     if form is not None:
-        readings.append((form, (), mnemonic))
+        readings.append((form, ()))
     return readings
 
 
-def _form(text: str) -> tuple[mnemonics.Form | None, str]:
+def _form(text: str) -> mnemonics.Form | None:
     glued = _COMPOUND.sub(lambda match: match.group(0).replace("_", "\0"), text.replace("__", "::"))
     words = [word.replace("\0", "_") for word in glued.split("_")]
     head = words[0]
@@ -89,7 +95,7 @@ def _form(text: str) -> tuple[mnemonics.Form | None, str]:
     form = mnemonics.describe(mnemonic)
     if form is None and head.rstrip("0123456789") in ARITHMETIC:
         form = mnemonics.HARMLESS
-    return form, mnemonic
+    return form
 
 
 def _row(
@@ -99,7 +105,7 @@ def _row(
     offsets: dict[int, int],
     sunk: int,
     predicated: bool,
-    mnemonic: str,
+    arity: int | None,
 ) -> NameRow | None:
     if not form.op:
         return NameRow((), writes=(0,))
@@ -136,7 +142,7 @@ def _row(
                 else:
                     operands.append((role, Where("arg", position, offset=shift)))
         position += width
-    if constants:
+    if constants or (arity is not None and not _fits(form.op, arity, position + predicated)):
         return None
     known = {role for role, _ in operands}
     operands.extend((role, Where("const", value)) for role, value in form.constants.items() if role not in known)
@@ -144,6 +150,13 @@ def _row(
     return NameRow((NameOp(form.op, tuple(operands), form.mods, predicate, tuple(outputs)),))
 
 
+def _fits(op: str, arity: int, taken: int) -> bool:
+    """Whether a call with `arity` arguments can be this entry, whose operands with a role take `taken`."""
+    return op in _MANY_REGISTERS or taken <= arity <= taken + _EXTRAS
+
+
+_MANY_REGISTERS = frozenset({"mma.sync", "wgmma.mma_async"})
+"""Their register operands are flattened; how many there are is not worked out."""
 _ADDRESSES = frozenset({"barrier", "dst", "src", "map", "slot", "address"})
 _IMMEDIATES = {
     "cp.async.wait_group": ("group",),

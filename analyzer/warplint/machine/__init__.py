@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from warplint.machine.compile import Code, Compiler
 from warplint.machine.outcome import Outcome
-from warplint.machine.scenarios import plan
+from warplint.machine.scenarios import MAX_TOTAL_STEPS, Plan
 from warplint.machine.semantics import handlers
-from warplint.machine.world import Budget, World
+from warplint.machine.world import Budget, Scenario, World
 from warplint.program import ir
 from warplint.threads.facts import Roles
 
@@ -23,19 +23,43 @@ class Execution:
     outcomes: tuple[Outcome, ...]
     code: Code
 
+    @property
+    def open_inputs(self) -> bool:
+        """Some unknown input was asked for: only the values tried are covered (`Outcome.scenario` names them)."""
+        return any(outcome.asked for outcome in self.outcomes)
+
+    @property
+    def incomplete(self) -> tuple[ir.Incomplete, ...]:
+        """What no execution could establish, each said once."""
+        found = dict.fromkeys(reason for outcome in self.outcomes for reason in outcome.incomplete)
+        return tuple(ir.Incomplete(reason, span) for reason, span in found)
+
 
 def execute(roles: Roles, budget: Budget | None = None) -> Execution:
-    """Run the kernel in every scenario of its plan. Deterministic; bounded by `budget` for each run."""
+    """Run the kernel in every scenario of its plan. Deterministic; bounded by `budget` for each run and in all."""
     from warplint.machine.semantics.asynchronous import deliver
-    from warplint.program import needed
+    from warplint.machine.slicing import cut
 
     kernel: ir.Kernel = roles.kernel
-    code = Compiler(needed(kernel)).compile(kernel.body)
+    code = Compiler(cut(kernel, handlers().keys())).compile(kernel.body)
     cuts = sorted({event.reach.threads for event in roles.events if event.reach.threads})
-    outcomes = []
-    for scenario in plan(roles).scenarios:
+    plan = Plan(roles)
+    outcomes: list[Outcome] = []
+    total = 0
+
+    def run(scenario: Scenario) -> Outcome:
+        nonlocal total
         world = World(kernel, code, scenario, cuts, handlers(), deliver, budget or Budget())
         if code.too_long:
             world.note("the kernel is too long to execute", None)
         outcomes.append(world.run())
+        total += world.executed
+        return outcomes[-1]
+
+    first = run(plan.first())
+    for scenario in plan.others(first.asked):
+        if total > MAX_TOTAL_STEPS:
+            first.remarks.append((f"only {len(outcomes)} combinations of unknown sizes were tried", None))
+            break
+        run(scenario)
     return Execution(roles, tuple(outcomes), code)

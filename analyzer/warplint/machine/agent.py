@@ -35,6 +35,8 @@ class Wait:
     parity: int = -1
     phase: int = -1
     """For mbarriers: number of the phase whose completion it waits for."""
+    retry: bool = False
+    """The instruction is executed again when the wait is over."""
     give_up: Callable[[], None] | None = None
     """For one-shot tests: makes the test fail, so that the agent can go on; used only when nothing else runs."""
 
@@ -66,6 +68,8 @@ class Agent:
     """The thread indices of `threads`, ascending."""
     last: Span = Span(0, 0)
     steps: int = 0
+    solo: int = -1
+    """Address of a warp collective that is executed without the lanes that cannot come."""
 
     def __post_init__(self) -> None:
         self.members = members_of(self.threads)

@@ -54,6 +54,10 @@ class Mbarrier:
     knowledge: dict[Hashable, int] = field(default_factory=dict)
     handed: list[Mapping[Hashable, int]] = field(default_factory=list)
     """What a waiter of each completed phase learns."""
+    arrivers: list[tuple[int, int]] = field(default_factory=list)
+    """(strand, time) of the arrivals of the current phase."""
+    previous: list[tuple[int, int]] = field(default_factory=list)
+    """Those of the phase before."""
     watchers: dict[int, list[tuple[int, int, Any]]] = field(default_factory=dict)
     """Waits by the phase they aim at: (strand, time, record), until the next phase completes."""
 
@@ -92,6 +96,7 @@ class Mbarrier:
         self.history.append(self.arrivals)
         self.handed.append(self.knowledge)
         self.arrivals = []
+        self.previous, self.arrivers = self.arrivers, []
         # A waiter of a later phase has necessarily seen the earlier ones complete, so their knowledge carries on.
         self.knowledge = dict(self.knowledge)
         self.pending = self.count

@@ -9,15 +9,30 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Protocol
+from typing import Any, Protocol
 
 from warplint.machine import values as v
+from warplint.machine.slicing import BYTES, Slice, used_operands
 from warplint.machine.values import Value
 from warplint.program import ir
 from warplint.source import Span
 from warplint.threads.facts import Uniformity
 
 MAX_INSTRUCTIONS = 400_000
+MAX_MEMO = 30_000
+MAX_SIMPLE = 200
+"""Longest branch that is executed under a mask."""
+WAITING = frozenset(
+    {"mbarrier.try_wait", "mbarrier.test_wait", "bar.sync.cta", "bar.red.cta", "bar.sync.named", "bar.arrive.named",
+     "barrier.nonaligned", "barrier.cluster.wait", "barrier.cluster.arrive", "setmaxnreg", "elect.sync", "shfl.sync",
+     "vote.sync", "match.sync", "redux.sync", "bar.warp.sync", "hip.__syncwarp", "tcgen05.alloc", "tcgen05.dealloc",
+     "tcgen05.ld", "tcgen05.st", "tcgen05.wait", "wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group",
+     "ldmatrix", "stmatrix", "grid.sync"}
+)  # fmt: skip
+"""Operations that may block, or that other lanes must come to."""
+SYNCHRONISING = ("mbarrier.", "bar.", "barrier.", "cp.async", "tcgen05.commit", "tcgen05.mma", "tcgen05.alloc", "tcgen05.dealloc",
+                 "wgmma.", "setmaxnreg", "cluster", "grid.")  # fmt: skip
+"""Beginnings of the names of operations that a protocol is made of."""
 
 
 class Context(Protocol):
@@ -25,6 +40,8 @@ class Context(Protocol):
 
     env: dict[Hashable, Value]
     results: dict[tuple[ir.Operation, str], Value]
+    agent: Any
+    memo: dict[Hashable, Value]
 
     def special(self, name: str) -> Value:
         """A built-in coordinate."""
@@ -32,6 +49,10 @@ class Context(Protocol):
 
     def load(self, pointer: Value, node: ir.Load) -> Value:
         """A read of memory."""
+        ...
+
+    def number(self, key: Hashable) -> int:
+        """A number for an unknown that is the same for all threads of the CTA."""
         ...
 
     def fresh(self, symbol: ir.Symbol) -> Value:
@@ -68,7 +89,13 @@ class Instruction:
     """BRANCH: where the two sides meet again."""
     test: Evaluate | None = None
     loop: bool = False
-    """BRANCH: it is a loop's test."""
+    """BRANCH: it is a loop's test. JUMP: it goes back."""
+    syncs: bool = False
+    """BRANCH: synchronisation depends on which side is taken."""
+    leaves: bool = False
+    """BRANCH: its true side leaves the enclosing loop."""
+    simple: tuple[Hashable, ...] | None = None
+    """BRANCH: both sides run straight through without waiting, and assign these variables: no need to divide."""
     key: Hashable = None
     """ASSIGN: what is written (a symbol)."""
     index: Evaluate | None = None
@@ -90,10 +117,10 @@ class Code:
 
 
 class Compiler:
-    """Compiles one kernel. `wanted` are the symbols whose assignments matter; others are left out."""
+    """Compiles one kernel, or the live part of it."""
 
-    def __init__(self, wanted: frozenset[ir.Symbol] | None) -> None:
-        self.wanted = wanted
+    def __init__(self, part: Slice | None) -> None:
+        self.part = part
         self.out: list[Instruction] = []
         self.cache: dict[int, tuple[ir.Expr, Evaluate]] = {}
 
@@ -106,6 +133,12 @@ class Compiler:
         made = self._expr(node)
         self.cache[id(node)] = (node, made)
         return made
+
+    def whole(self, node: ir.Expr) -> Evaluate:
+        """The closure of an expression that stands alone; what depends on the thread index is computed once."""
+        made = self.expr(node)
+        free = _free(node)
+        return made if free is None else _remembered(made, free, id(node))
 
     def _expr(self, node: ir.Expr) -> Evaluate:
         match node:
@@ -141,10 +174,11 @@ class Compiler:
                 return lambda c: c.results.get(key, v.Unknown(("op", id(op), output), Uniformity.LANE))
             case ir.Pure(name=name, args=args, known_pure=known):
                 inner_args = [self.expr(arg) for arg in args]
-                return lambda c: _pure(name, known, [arg(c) for arg in inner_args], node)
+                return lambda c: _pure(c, name, known, [arg(c) for arg in inner_args], node)
             case ir.Unknown(reason=reason, uniform=uniform):
-                floor = Uniformity.GRID if uniform else Uniformity.LANE
-                unknown = v.Unknown(("unknown", reason, None if uniform else id(node)), floor)
+                if uniform:
+                    return lambda c: c.number(("unknown", reason))
+                unknown = v.Unknown(("unknown", reason, id(node)), Uniformity.LANE)
                 return lambda _: unknown
         unknown = v.Unknown(("expr", id(node)), Uniformity.LANE)
         return lambda _: unknown
@@ -163,7 +197,18 @@ class Compiler:
 
     def _seq(self, seq: ir.Seq, loops: list[tuple[list[int], list[int]]], inlines: list[tuple[int, list[int]]]) -> None:
         for stmt in seq.body:
+            if self.part is not None:
+                for load in self.part.reads.get(id(stmt), ()):
+                    self._read(stmt, load)
+                if id(stmt) not in self.part.live:
+                    continue
             self._stmt(stmt, loops, inlines)
+
+    def _read(self, stmt: ir.Stmt, load: ir.Load) -> None:
+        """A read of shared memory inside an expression becomes a step of its own, before the statement."""
+        pointer = load.pointer
+        made = ir.Read(stmt.span, ir.Deferred(lambda: pointer), BYTES.get(load.type), load.volatile)
+        self._emit(Instruction(Kind.READ, stmt.span, store=made, value=self.whole(pointer)))
 
     def _stmt(
         self, stmt: ir.Stmt, loops: list[tuple[list[int], list[int]]], inlines: list[tuple[int, list[int]]]
@@ -172,15 +217,12 @@ class Compiler:
             case ir.Seq():
                 self._seq(stmt, loops, inlines)
             case ir.Assign(symbol=symbol, index=index, value=value):
-                if self.wanted is None or symbol in self.wanted:
-                    where = self.expr(index.expr) if index is not None else None
-                    self._emit(
-                        Instruction(Kind.ASSIGN, stmt.span, key=symbol, index=where, value=self.expr(value.expr))
-                    )
+                where = self.expr(index.expr) if index is not None else None
+                self._emit(Instruction(Kind.ASSIGN, stmt.span, key=symbol, index=where, value=self.whole(value.expr)))
             case ir.Store() | ir.Read():
                 self._emit(
                     Instruction(Kind.STORE if isinstance(stmt, ir.Store) else Kind.READ, stmt.span, store=stmt,
-                                value=self.expr(stmt.pointer.expr))
+                                value=self.whole(stmt.pointer.expr))
                 )  # fmt: skip
             case ir.Do(op=op):
                 self._emit(
@@ -188,7 +230,7 @@ class Compiler:
                         Kind.DO,
                         op.span,
                         op=op,
-                        operands={role: self.expr(operand) for role, operand in op.operands.items()},
+                        operands={role: self.whole(operand) for role, operand in used_operands(op)},
                         predicate=self.expr(op.predicate) if op.predicate is not None else None,
                     )
                 )
@@ -226,16 +268,50 @@ class Compiler:
             Instruction(Kind.BRANCH, stmt.test_span, test=self.expr(stmt.test.expr), text=stmt.text)
         )
         self._seq(stmt.then, loops, inlines)
-        if len(self.out) == start + 1 and not stmt.orelse.body:
-            # Nothing of the branch is left after slicing: neither is its test.
-            self.out.pop()
-            return
         jump = self._emit(Instruction(Kind.JUMP, stmt.span))
         self.out[branch].target = len(self.out)
         self._seq(stmt.orelse, loops, inlines)
         end = self._merge(stmt.span)
         self.out[jump].target = end
         self.out[branch].merge = end
+        self.out[branch].simple = self._simple(branch, jump, end)
+        self.out[branch].syncs = self._syncs(branch, end)
+        self.out[branch].leaves = bool(loops) and any(branch < at < jump for at in loops[-1][0])
+
+    def _syncs(self, begin: int, end: int) -> bool:
+        """Something that other threads wait for, or a way out, stands between."""
+        return any(
+            i.kind in (Kind.EXIT, Kind.JUMP) and not begin <= i.target <= end
+            or (i.op is not None and i.op.name.startswith(SYNCHRONISING))
+            for i in self.out[begin:end]
+        )
+
+    def _simple(self, branch: int, jump: int, end: int) -> tuple[Hashable, ...] | None:
+        """Variables that the two sides assign, when the sides run straight through and never wait; else None."""
+        assigned: dict[Hashable, None] = {}
+        if end - branch > MAX_SIMPLE:
+            return None
+        for at in range(branch + 1, end):
+            instruction = self.out[at]
+            kind = instruction.kind
+            if kind is Kind.ASSIGN:
+                if instruction.index is not None:
+                    return None
+                assigned[instruction.key] = None
+            elif kind is Kind.DO:
+                assert instruction.op is not None
+                if instruction.op.name in WAITING:
+                    return None
+            elif kind is Kind.BRANCH:
+                if instruction.simple is None:
+                    return None
+                assigned.update(dict.fromkeys(instruction.simple))
+            elif kind is Kind.JUMP:
+                if at != jump and not branch < instruction.target <= end:
+                    return None
+            elif kind not in (Kind.STORE, Kind.READ, Kind.MERGE):
+                return None
+        return tuple(assigned)
 
     def _loop(self, stmt: ir.Loop, inlines: list) -> None:
         breaks: list[int] = []
@@ -249,7 +325,6 @@ class Compiler:
                 branch = self._emit(
                     Instruction(Kind.BRANCH, stmt.test_span, test=self.expr(stmt.test.expr), loop=True, text=stmt.text)
                 )
-        before = len(self.out)
         self._seq(stmt.body, loops, inlines)
         resume = self._merge(stmt.span)
         self._seq(stmt.step, loops, inlines)
@@ -259,14 +334,10 @@ class Compiler:
                 branch = self._emit(
                     Instruction(Kind.BRANCH, stmt.test_span, test=self.expr(stmt.test.expr), loop=True, text=stmt.text)
                 )
-        idle = all(i.kind in (Kind.ASSIGN, Kind.MERGE) for i in self.out[before:]) and not stmt.prelude.body
-        if idle and branch >= 0 and self.wanted is not None and not breaks and not self._writes_wanted(before):
-            # A loop that only counts: nothing outside it looks at what it leaves behind.
-            del self.out[top:]
-            return
-        self._emit(Instruction(Kind.JUMP, stmt.span, target=top))
+        self._emit(Instruction(Kind.JUMP, stmt.span, target=top, loop=True))
         end = self._merge(stmt.span)
         if branch >= 0:
+            self.out[branch].syncs = self._syncs(top, end)
             self.out[branch].target = end
             self.out[branch].merge = end
         for at in breaks:
@@ -274,8 +345,55 @@ class Compiler:
         for at in continues:
             self.out[at].target = resume
 
-    def _writes_wanted(self, since: int) -> bool:
-        return any(i.kind is Kind.ASSIGN for i in self.out[since:])
+
+def _free(node: ir.Expr) -> list[ir.Symbol] | None:
+    """The variables of an expression that depends only on them and on who evaluates it; None when it is not worth it."""
+    found: dict[ir.Symbol, None] = {}
+    size = 0
+    stack = [node]
+    while stack:
+        top = stack.pop()
+        match top:
+            case ir.Binary(left=left, right=right):
+                size += 1
+                stack += (left, right)
+            case ir.Unary(arg=arg) | ir.Cast(arg=arg):
+                size += 1
+                stack.append(arg)
+            case ir.Select(test=test, yes=yes, no=no):
+                size += 1
+                stack += (test, yes, no)
+            case ir.Address(offset=offset):
+                stack.append(offset)
+            case ir.Var(symbol=symbol):
+                if symbol.kind != "local":
+                    if not symbol.dims and symbol.kind != "dynamic_shared":
+                        return None
+                    continue
+                found[symbol] = None
+            case ir.Const():
+                pass
+            case ir.Special(name=name):
+                if name.startswith(("clock", "smid", "gridid", "dynamic")):
+                    return None
+            case _:
+                return None
+    return list(found) if size >= 3 and len(found) <= 8 else None
+
+
+def _remembered(made: Evaluate, free: list[ir.Symbol], ident: int) -> Evaluate:
+    def run(c: Context) -> Value:
+        inputs = tuple([c.env.get(symbol) for symbol in free])
+        key = (ident, c.agent.threads, c.agent.cta, inputs)
+        memo = c.memo
+        value = memo.get(key)
+        if value is None:
+            if len(memo) > MAX_MEMO:
+                memo.clear()
+            value = memo[key] = c.agent.narrowed(made(c))
+        return value
+
+    return run
 
 
 def _variable(symbol: ir.Symbol) -> Evaluate:
@@ -299,8 +417,9 @@ def _element(c: Context, symbol: ir.Symbol, index: Value) -> Value:
     return v.Unknown(("element", id(symbol), v.key_of(index)), min(v.floor_of(index), Uniformity.LANE))
 
 
-def _pure(name: str, known: bool, args: list[Value], node: ir.Pure) -> Value:
+def _pure(c: Context, name: str, known: bool, args: list[Value], node: ir.Pure) -> Value:
     if not known:
         return v.Unknown(("call", name, id(node)), Uniformity.LANE)
     keys = tuple(v.key_of(arg) for arg in args)
-    return v.Unknown((name, keys), min((v.floor_of(arg) for arg in args), default=Uniformity.GRID))
+    floor = min((v.floor_of(arg) for arg in args), default=Uniformity.GRID)
+    return c.number((name, keys)) if floor >= Uniformity.CTA else v.Unknown((name, keys), floor)

@@ -39,12 +39,55 @@ class Order(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """One piece of memory: a shared variable of one CTA (`name` is the variable), or a lane quarter of its tensor memory."""
+    """One piece of memory: a shared variable of one CTA (`name` is the variable), or its tensor memory."""
 
     cta: int
     name: str
     key: Hashable
     tensor: bool = False
+
+
+@dataclass(slots=True, eq=False)
+class Lanes:
+    """Where each thread of an access goes; shared by all accesses that go to the same places."""
+
+    offsets: tuple[tuple[int, int], ...]
+    """(thread, first byte)."""
+    width: int
+    grain: int = 0
+    """The largest cell size that divides the width and all offsets."""
+    low: int = 0
+    high: int = 0
+    _cells: dict[int, dict[int, int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        size = self.width or 1
+        for _, offset in self.offsets:
+            size = gcd(size, offset)
+            if size == 1:
+                break
+        self.grain = size
+        self.low = min(offset for _, offset in self.offsets)
+        self.high = max(offset for _, offset in self.offsets) + self.width
+
+    def cells(self, size: int) -> dict[int, int]:
+        """Touched cells of `size` bytes, each with the set of threads that touch it."""
+        found = self._cells.get(size)
+        if found is None:
+            found = {}
+            count = self.width // size
+            for thread, offset in self.offsets:
+                first = offset // size
+                bit = 1 << thread
+                for cell in range(first, first + count):
+                    found[cell] = found.get(cell, 0) | bit
+            self._cells[size] = found
+        return found
+
+    @property
+    def disjoint(self) -> bool:
+        """No two threads touch one byte."""
+        return all(_one(threads) for threads in self.cells(self.grain).values())
 
 
 @dataclass(slots=True, eq=False)
@@ -69,8 +112,8 @@ class Access:
     pending: str = ""
     """Mechanism whose wait by the issuing threads ends it, while that is still to come: `bulk-group`, `cp.async`,
     `wgmma`, `tcgen05.ld`, `tcgen05.st`."""
-    offsets: tuple[tuple[int, int], ...] | None = None
-    """(thread, first byte) for each thread when addresses are known per thread, else None: the whole interval."""
+    lanes: Lanes | None = None
+    """Where each thread goes, when addresses are known per thread; else None: the whole interval."""
     width: int = 0
     exact: bool = True
     """The interval is really touched; False when it is only a bound."""
@@ -78,24 +121,17 @@ class Access:
     """Operations of one pipeline run in the order of issue (tcgen05.mma and cp of one thread)."""
     open: int = 0
     """Threads that still have to wait for it while `pending`."""
+    quarters: int = 15
+    """Tensor memory: the lane quarters that are touched, as bits."""
     inferred: bool = False
     """The length was not in the source: it is what an expect_tx or the writes before it tell."""
     iteration: int = 0
     """How often the issuing agent had executed this site before."""
-    _cells: dict[int, dict[int, int]] = field(default_factory=dict)
-    _grain: int = 0
 
     @property
-    def grain(self) -> int:
-        """The largest cell size that divides the width and all offsets."""
-        if not self._grain:
-            size = self.width or 1
-            for _, offset in self.offsets or ():
-                size = gcd(size, offset)
-                if size == 1:
-                    break
-            self._grain = size
-        return self._grain
+    def offsets(self) -> tuple[tuple[int, int], ...] | None:
+        """(thread, first byte) for each thread when addresses are known per thread."""
+        return None if self.lanes is None else self.lanes.offsets
 
     @property
     def tensor(self) -> bool:
@@ -106,19 +142,6 @@ class Access:
     def fenceable(self) -> bool:
         """It is a tcgen05 operation that the tcgen05 thread-sync fences are about."""
         return self.what != "tcgen05.dealloc"
-
-    def cells(self, size: int) -> dict[int, int]:
-        """Touched cells of `size` bytes, each with the set of threads that touch it (per-thread accesses only)."""
-        found = self._cells.get(size)
-        if found is None:
-            found = {}
-            count = self.width // size
-            for thread, offset in self.offsets or ():
-                first = offset // size
-                for cell in range(first, first + count):
-                    found[cell] = found.get(cell, 0) | (1 << thread)
-            self._cells[size] = found
-        return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,21 +168,21 @@ def _same_warp(threads: int, size: int) -> bool:
 def touches(old: Access, new: Access, warp_size: int) -> Touch | None:
     """The threads of two accesses with overlapping bounds that touch a common byte; None when none do."""
     same_cta = old.cta == new.cta
-    if old.offsets is None and new.offsets is None:
+    mine, theirs = old.lanes, new.lanes
+    if mine is None and theirs is None:
         own = same_cta and old.threads == new.threads and _one(old.threads)
         return Touch(old.threads, new.threads, own, same_cta and _same_warp(old.threads | new.threads, warp_size))
-    if old.offsets is not None and new.offsets is not None:
-        if old.offsets is new.offsets and old.width == new.width and same_cta and _disjoint(old):
+    if mine is not None and theirs is not None:
+        if mine is theirs and same_cta and mine.disjoint:
             return Touch(old.threads, new.threads, True, True)
-        size = gcd(old.grain, new.grain)
-        mine, theirs = old.cells(size), new.cells(size)
-        common = mine.keys() & theirs.keys()
-        pairs = [(mine[cell], theirs[cell]) for cell in common]
-    elif old.offsets is not None:
-        pairs = [(1 << t, new.threads) for t, at in old.offsets if at < new.hi and new.lo < at + old.width]
+        size = gcd(mine.grain, theirs.grain)
+        first_cells, second_cells = mine.cells(size), theirs.cells(size)
+        pairs = {(first_cells[cell], second_cells[cell]) for cell in first_cells.keys() & second_cells.keys()}
+    elif mine is not None:
+        pairs = {(1 << t, new.threads) for t, at in mine.offsets if at < new.hi and new.lo < at + mine.width}
     else:
-        assert new.offsets is not None
-        pairs = [(old.threads, 1 << t) for t, at in new.offsets if at < old.hi and old.lo < at + new.width]
+        assert theirs is not None
+        pairs = {(old.threads, 1 << t) for t, at in theirs.offsets if at < old.hi and old.lo < at + theirs.width}
     if not pairs:
         return None
     earlier = later = 0
@@ -172,8 +195,3 @@ def touches(old: Access, new: Access, warp_size: int) -> Touch | None:
         if one_warp and not own and not _same_warp(first | second, warp_size):
             one_warp = False
     return Touch(earlier, later, own, one_warp)
-
-
-def _disjoint(access: Access) -> bool:
-    """No two threads of the access touch one byte."""
-    return all(_one(threads) for threads in access.cells(access.grain).values())

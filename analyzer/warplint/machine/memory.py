@@ -48,6 +48,8 @@ class Memory:
         self.before_fences: dict[int, FenceLog] = {}
         self.history: dict[Region, list[Access]] = {}
         self.overflowed: set[Region] = set()
+        self.work = 0
+        """Comparisons made, for the budget."""
         self._reported: set[Hashable] = set()
 
     # ---------------------------------------------------------------------------------------------- fences
@@ -79,29 +81,38 @@ class Memory:
             past = self.history[new.region] = []
         hazards: list[Hazard] = []
         dropped = False
-        low, high, write = new.lo, new.hi, new.write
+        low, high, write, quarters = new.lo, new.hi, new.write, new.quarters
+        self.work += len(past)
         for index, old in enumerate(past):
-            if old.lo >= high or old.hi <= low:
+            if old.lo >= high or old.hi <= low or not old.quarters & quarters:
                 continue
-            same = old.offsets == new.offsets and (
-                (old.lo == low and old.hi == high) or (new.offsets is None and low <= old.lo and old.hi <= high)
+            same = old.lanes is new.lanes and old.quarters == quarters and (
+                (old.lo == low and old.hi == high) or (new.lanes is None and low <= old.lo and old.hi <= high)
             )
+            if same and old.pending and old.pending == new.pending and old.threads == new.threads and old.write == write:
+                # The same again before anybody waited: what conflicts with the older conflicts with the newer.
+                past[index] = None  # type: ignore[call-overload]
+                dropped = True
+                continue
             if not (old.write or write):
                 # Two reads of the same bytes: the older can go once everybody who may write knows the newer one.
-                if same and new.exact and self.order(old, new, by, ALL) is Order.ORDERED:
+                if same and new.exact and (old.strands == new.strands or self.order(old, new, by, ALL) is Order.ORDERED):
                     past[index] = None  # type: ignore[call-overload]
                     dropped = True
                 continue
-            touch = touches(old, new, self.strands.warp_size)
-            if touch is None:
-                continue
-            order = self.order(old, new, by, touch)
-            if order is Order.ORDERED:
-                if same and new.exact and (write or not old.write):
-                    # Ordered before an access of the same bytes that conflicts with all that it conflicts with.
-                    past[index] = None  # type: ignore[call-overload]
-                    dropped = True
-            elif old.exact and new.exact:
+            self.work += 4
+            order = self.order(old, new, by, ALL)
+            if order is not Order.ORDERED:
+                touch = touches(old, new, self.strands.warp_size)
+                self.work += 8
+                if touch is None:
+                    continue
+                order = self.order(old, new, by, touch)
+            if order in JOINED and same and new.exact and (write or not old.write):
+                # Joined before an access of the same bytes that conflicts with all that it conflicts with.
+                past[index] = None  # type: ignore[call-overload]
+                dropped = True
+            if order is not Order.ORDERED and old.exact and new.exact:
                 mark = (old.span, new.span, old.write, new.write, order, old.cta == new.cta)
                 if mark not in self._reported:
                     self._reported.add(mark)
@@ -135,9 +146,13 @@ class Memory:
             return Order.ORDERED
         worst = Order.ORDERED
         strands = self.strands
+        checked: set[int] = set()
         for strand in by:
             if not strand.threads & touch.later:
                 continue
+            if id(strand.clock) in checked and strand.warp_joined == 0:
+                continue
+            checked.add(id(strand.clock))
             for writer, time in old.strands:
                 if not strands.all[writer].threads & touch.earlier or strands.knows(strand, writer, time, touch.earlier):
                     continue
@@ -150,7 +165,7 @@ class Memory:
             return worst
         if old.tensor and new.tensor and new.fenceable:
             return self._tensor_fences(old, by, touch)
-        if old.proxy != new.proxy and not old.tensor:
+        if old.proxy != new.proxy and not old.tensor and old.what != "mbarrier.init":
             if old.write and old.proxy == "generic":
                 return self._fenced(old, by, touch)
             if old.proxy == "generic" and self._fenced(old, by, touch) is not Order.ORDERED:
@@ -192,8 +207,9 @@ class Memory:
             at = bisect_left(log.times, time)
             if at < len(log.times):
                 fence = log.times[at]
-                own = self.strands.same_origin(reader.index, writer)
-                return Order.ORDERED if own or self.strands.knows(reader, writer, fence) else Order.LATE_FENCE
+                own = not self.strands.all[writer].threads & threads & ~reader.threads
+                known = own or self.strands.knows(reader, writer, fence, threads)
+                return Order.ORDERED if known else Order.LATE_FENCE
         parts = [p for p in self.strands.all[writer].children if self.strands.all[p].threads & threads]
         if not parts:
             return Order.NO_FENCE
@@ -212,3 +228,7 @@ class Memory:
 
 
 ALL = Touch(-1, -1, False, False)
+JOINED = frozenset(
+    {Order.ORDERED, Order.NO_FENCE, Order.LATE_FENCE, Order.ISSUER_FENCE, Order.READ_NO_FENCE, Order.NO_BEFORE_FENCE,
+     Order.NO_AFTER_FENCE}
+)  # fmt: skip

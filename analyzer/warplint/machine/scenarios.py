@@ -6,23 +6,18 @@ which the kernel counts it, so that loops run 0, 1, 2, stages - 1, stages, stage
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Iterator, Mapping
 
 from warplint.machine.world import Scenario
 from warplint.program import ir
 from warplint.threads.facts import Roles
 
-MAX_SCENARIOS = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The scenarios of one kernel, and whether they cover all that matters."""
-
-    scenarios: tuple[Scenario, ...]
-    open_inputs: bool
-    """Some input was unknown, so that only the tried values are proved."""
+MAX_SCENARIOS = 9
+MAX_CTAS = 4
+MAX_TOTAL_STEPS = 150_000
+"""Instructions of all scenarios of one kernel; those that would come after are not tried, which the plan says."""
+FIRST_BLOCK, LATER_BLOCK, CLUSTERS = 0, 3, 4
+"""Block indices that are tried (counted in clusters), and the size of the grid."""
 
 
 def divisors(kernel: ir.Kernel) -> int:
@@ -61,22 +56,49 @@ def depth(roles: Roles) -> int:
     return min(max(by_site.values(), default=2), 8)
 
 
-def plan(roles: Roles) -> Plan:
-    """The scenarios to execute."""
-    kernel = roles.kernel
-    block = roles.launch.block.value if roles.launch.block else (roles.threads, 1, 1)
-    shape = (block[0], block[1] if len(block) > 1 else 1, block[2] if len(block) > 2 else 1)
-    ctas = 1
-    if roles.launch.cluster:
-        for extent in roles.launch.cluster.value:
-            ctas *= extent
-    elif _uses_cluster(roles):
-        ctas = 2
-    unit = divisors(kernel)
-    stages = depth(roles)
-    trips = sorted({0, 1, 2, stages - 1, stages, stages + 1, 2 * stages + 1} - {-1})
-    found = list(_scenarios(shape, ctas, unit, trips))
-    return Plan(tuple(found[:MAX_SCENARIOS]), True)
+class Plan:
+    """The scenarios of one kernel, one after the other: what an execution asked for decides what else is tried."""
+
+    def __init__(self, roles: Roles) -> None:
+        kernel = roles.kernel
+        block = roles.launch.block.value if roles.launch.block else (roles.threads, 1, 1)
+        self.block = (block[0], block[1] if len(block) > 1 else 1, block[2] if len(block) > 2 else 1)
+        self.ctas = 1
+        if roles.launch.cluster:
+            for extent in roles.launch.cluster.value:
+                self.ctas *= extent
+        elif _uses_cluster(roles):
+            self.ctas = 2
+        self.ctas = min(self.ctas, MAX_CTAS)
+        self.unit = divisors(kernel)
+        stages = depth(roles)
+        self.trips = [stages + 1] + [t for t in (2 * stages + 1, 1, stages, 2, max(stages - 1, 0), 0) if t != stages + 1]
+
+    def first(self) -> Scenario:
+        """The scenario that is always executed."""
+        return self._make(self.trips[0], FIRST_BLOCK)
+
+    def others(self, asked: Mapping[Hashable, int]) -> Iterator[Scenario]:
+        """What else to try, given the inputs that the first execution asked for."""
+        sizes = any(not isinstance(key, str) or key.startswith("nctaid") for key in asked)
+        blocks = any(isinstance(key, str) and key.startswith(("ctaid", "clusterid")) for key in asked)
+        made = 0
+        if blocks:
+            made += 1
+            yield self._make(self.trips[0], LATER_BLOCK)
+        if sizes:
+            for trips in dict.fromkeys(self.trips[1:]):
+                if made < MAX_SCENARIOS - 1:
+                    made += 1
+                    yield self._make(trips, FIRST_BLOCK)
+
+    def _make(self, trips: int, cluster: int) -> Scenario:
+        index = cluster * self.ctas
+        coordinates = {"ctaid.x": index, "ctaid.y": 0, "ctaid.z": 0, "nctaid.x": CLUSTERS * self.ctas, "nctaid.y": 1,
+                       "nctaid.z": 1, "clusterid.x": cluster, "clusterid.y": 0, "clusterid.z": 0}  # fmt: skip
+        size = trips * self.unit
+        name = f"unknown sizes = {size}, blockIdx.x = {index} of {CLUSTERS * self.ctas}"
+        return Scenario(name, self.block, self.ctas, coordinates, chooser(size), trips)
 
 
 def _uses_cluster(roles: Roles) -> bool:
@@ -88,15 +110,6 @@ def _uses_cluster(roles: Roles) -> bool:
     return False
 
 
-def _scenarios(block: tuple[int, int, int], ctas: int, unit: int, trips: list[int]) -> Iterator[Scenario]:
-    order = sorted(trips, key=lambda t: (t < 2, -t))
-    for count in order:
-        for grid in (4 * ctas,):
-            coordinates = {"ctaid.x": 0, "ctaid.y": 0, "ctaid.z": 0, "nctaid.x": grid, "nctaid.y": 1, "nctaid.z": 1,
-                           "clusterid.x": 0, "clusterid.y": 0, "clusterid.z": 0}  # fmt: skip
-            yield Scenario(f"sizes of {count} x {unit}", block, ctas, coordinates, chooser(count * unit))
-
-
 def chooser(size: int) -> Callable[[Hashable], int]:
-    """Every unknown gets `size`; a branch on an unknown goes the way `size` is odd or even."""
+    """Every unknown gets `size`."""
     return lambda key: size

@@ -35,6 +35,8 @@ class Strand:
     whole_warps: bool = True
     children: list[int] = field(default_factory=list)
     """Strands it was cut into; it is live while it has none."""
+    met: int = 0
+    """All lanes of the same warp have executed what they did up to this time (only kept while it is whole warps)."""
     fenced: dict[Hashable, int] = field(default_factory=dict)
     """Its clock at the last tcgen05.fence::after_thread_sync."""
 
@@ -82,7 +84,9 @@ class Strands:
         if parent >= 0:
             old = self.all[parent]
             strand.now, strand.clock, strand.warp_joined = old.now, old.clock, old.warp_joined
-            strand.fenced = old.fenced
+            strand.fenced, strand.met = old.fenced, old.met
+            if old.met and not strand.whole_warps and old.whole_warps:
+                strand.clock = {**old.clock, ("exec", parent): old.met}
             old.children.append(strand.index)
         self.all.append(strand)
         return strand
@@ -109,10 +113,26 @@ class Strands:
             if not inside or inside == strand.threads:
                 refined.append(strand)
                 continue
-            for piece in (inside, strand.threads & ~inside):
-                refined.extend(self._make(cta, part, strand.index) for part in self._by_warp(piece))
+            refined.extend(self._cut(cta, strand, inside))
         self._live[cta] = refined
         return [strand for strand in refined if strand.threads & threads]
+
+    def _cut(self, cta: int, strand: Strand, inside: int) -> list[Strand]:
+        """Divide a strand. A warp that is divided becomes a strand of its own first, so that its lanes share its past."""
+        outside = strand.threads & ~inside
+        pieces = [(part, strand) for part in (*self._by_warp(inside), *self._by_warp(outside))]
+        if strand.whole_warps:
+            full, warps = (1 << self.warp_size) - 1, {}
+            for part, _ in pieces:
+                warp = (part & -part).bit_length() - 1 >> self.warp_size.bit_length() - 1
+                lanes = full << warp * self.warp_size & strand.threads
+                if part & lanes != lanes and lanes != strand.threads:
+                    warps[warp] = warps.get(warp) or self._make(cta, lanes, strand.index)
+            pieces = [
+                (part, warps.get((part & -part).bit_length() - 1 >> self.warp_size.bit_length() - 1, strand))
+                for part, _ in pieces
+            ]
+        return [self._make(cta, part, owner.index) for part, owner in pieces]
 
     # ---------------------------------------------------------------------------------------------- order
     def published(self, strands: Iterable[Strand]) -> dict[Hashable, int]:
@@ -165,6 +185,40 @@ class Strands:
                 by_warp.setdefault((strand.cta, lowest // self.warp_size), []).append(strand)
         for group in by_warp.values():
             self.join(group)
+
+    def meet(self, cta: int, threads: int) -> None:
+        """A warp collective: its lanes came here one after the other, though no memory is ordered by it.
+
+        Recorded under keys ("exec", strand), which only say what has been executed.
+        """
+        by_warp: dict[int, list[Strand]] = {}
+        for strand in self.of(cta, threads):
+            if strand.whole_warps:
+                strand.met = strand.now
+                strand.now += 1
+            else:
+                lowest = (strand.threads & -strand.threads).bit_length() - 1
+                by_warp.setdefault(lowest // self.warp_size, []).append(strand)
+        for group in by_warp.values():
+            merged: dict[Hashable, int] = {}
+            for strand in group:
+                merged[("exec", strand.index)] = strand.now
+                strand.now += 1
+            self.acquire(group, merged)
+
+    def executed(self, clock: Mapping[Hashable, int], writer: int, time: int) -> bool:
+        """`clock` says that all threads of strand `writer` had executed what they did up to `time`."""
+        stack, first = [writer], True
+        while stack:
+            strand = stack.pop()
+            line = self.lineage(strand) if first else (strand,)
+            first = False
+            if any(clock.get(key, 0) >= time for index in line for key in (index, ("exec", index))):
+                continue
+            if not self.all[strand].children:
+                return False
+            stack.extend(self.all[strand].children)
+        return True
 
     def time_of(self, clock: Mapping[Hashable, int], strand: int) -> int:
         """How far `clock` knows a strand, what was known of the strands it was cut from included."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from operator import add, and_, eq, ge, gt, le, lt, mul, ne, or_, sub, xor
+from itertools import repeat
+from operator import add, and_, eq, floordiv, ge, gt, le, lshift, lt, mod, mul, ne, or_, rshift, sub, xor
 
 from warplint.threads.facts import Uniformity
 
@@ -80,12 +81,12 @@ BINARY: dict[str, Callable[[int, int], int]] = {
     "&": and_,
     "|": or_,
     "^": xor,
-    "==": lambda a, b: int(eq(a, b)),
-    "!=": lambda a, b: int(ne(a, b)),
-    "<": lambda a, b: int(lt(a, b)),
-    "<=": lambda a, b: int(le(a, b)),
-    ">": lambda a, b: int(gt(a, b)),
-    ">=": lambda a, b: int(ge(a, b)),
+    "==": eq,
+    "!=": ne,
+    "<": lt,
+    "<=": le,
+    ">": gt,
+    ">=": ge,
     "&&": lambda a, b: int(bool(a) and bool(b)),
     "||": lambda a, b: int(bool(a) or bool(b)),
     "min": min,
@@ -149,11 +150,15 @@ def binary(op: str, left: Value, right: Value) -> Value:
         divisors = (right,) if isinstance(right, int) else right
         if 0 in divisors:
             return Unknown((op, left, right), Uniformity.LANE)
+        if min(divisors) > 0 and (left >= 0 if isinstance(left, int) else min(left) >= 0):
+            function = floordiv if op == "/" else mod
+    elif op in (">>", "<<") and isinstance(right, int) and 0 <= right < 64:
+        function = rshift if op == ">>" else lshift
     if isinstance(left, int):
         assert isinstance(right, tuple)
-        return tuple([function(left, b) for b in right])
+        return tuple(map(function, repeat(left), right))
     if isinstance(right, int):
-        return tuple([function(a, right) for a in left])
+        return tuple(map(function, left, repeat(right)))
     return tuple(map(function, left, right))
 
 
@@ -192,13 +197,23 @@ def _address(op: str, left: Value, right: Value) -> Value:
     return Unknown((op, left, right), min(floor_of(left), floor_of(right)))
 
 
+FIELD = 0x3FFF
+"""The start address of a matrix descriptor: 14 bits, in units of 16 bytes (PTX ISA 9.7.16.4.1, 9.7.15.5.1)."""
+
+
 def _packed(op: str, left: Value, right: Value) -> Value:
-    """Fields are or-ed into a descriptor; adding n moves its start by 16 n bytes."""
+    """Fields are or-ed into a descriptor; adding n moves its start by 16 n bytes. Other arithmetic loses the address."""
     one, other = (left, right) if isinstance(left, Packed) else (right, left)
     assert isinstance(one, Packed)
-    if op == "+" and isinstance(other, int) and 0 <= other < 1 << 14:
-        return Packed(Place(one.place.base, binary("+", one.place.offset, other * 16), one.place.cta))
-    if op in ("|", "&", ">>", "+", "^", "<<"):
+    if isinstance(other, int):
+        low = other & FIELD
+        if op in ("+", "|") and low:
+            return Packed(Place(one.place.base, binary("+", one.place.offset, low * 16), one.place.cta))
+        if op in ("+", "|") or (op == "&" and low == FIELD) or (op in ("<<", ">>") and other == 0):
+            return one
+        if op == "&" and other >= 0 and one is left:
+            return Unknown((op, one, other), Uniformity.CTA)
+    elif op == "|" and isinstance(other, Unknown):
         return one
     return Unknown((op, left, right), min(floor_of(left), floor_of(right)))
 
@@ -220,7 +235,13 @@ def cast(kind: str, arg: Value) -> Value:
     if isinstance(arg, int):
         return wrap(kind, arg)
     if isinstance(arg, tuple):
-        return tuple([wrap(kind, a) for a in arg]) if kind in WIDTH or kind == "bool" else arg
+        if kind in WIDTH:
+            bits, signed = WIDTH[kind]
+            top = 1 << (bits - 1) if signed else 1 << bits
+            if min(arg) >= (-top if signed else 0) and max(arg) < top:
+                return arg
+            return tuple([wrap(kind, a) for a in arg])
+        return tuple([int(a != 0) for a in arg]) if kind == "bool" else arg
     if isinstance(arg, Place | Packed | Token):
         return 1 if kind == "bool" else arg
     return Unknown(("cast", kind, arg.key), arg.floor) if kind == "bool" else arg

@@ -8,19 +8,22 @@ recorded where it happens; `docs/MACHINE.md` says how.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Any
 
 from warplint.machine import values as v
 from warplint.machine.agent import Agent, Split, Status, Wait, joined, members_of
 from warplint.machine.barriers import ClusterBarrier, Mbarrier, NamedBarrier
 from warplint.machine.compile import Code, Instruction, Kind
+from warplint.machine.footprint import Access, Lanes
+from warplint.machine.groups import Groups
 from warplint.machine.memory import Memory
-from warplint.machine.outcome import BlockedRecord, Fault, Outcome, Party, Step
-from warplint.machine.strands import Strand, Strands
+from warplint.machine.outcome import Fault, Outcome, Party, Step
+from warplint.machine.strands import Strand, Strands, raise_to
 from warplint.machine.values import Value
 from warplint.program import ir
 from warplint.source import Span
-from warplint.threads.facts import Uniformity
+from warplint.threads.facts import Uniformity, warps_of
 
 Handler = Callable[["World", Agent, Instruction, dict[str, Value], int], Wait | None]
 """Executes an operation for the threads given; returns a wait when the agent must block."""
@@ -32,6 +35,8 @@ class Budget:
 
     steps: int = 60_000
     agents: int = 4_000
+    work: int = 3_000_000
+    """Comparisons between accesses to memory (weighted)."""
     iterations: int = 600
     """Executions of one loop test by one agent."""
 
@@ -46,6 +51,20 @@ class Scenario:
     coordinates: Mapping[str, int]
     """`ctaid.x`, `nctaid.x` ... of CTA 0; the other CTAs of the cluster follow in x."""
     choose: Callable[[Hashable], int]
+    trips: int = 2
+    """Iterations of a loop whose exit depends on data."""
+
+
+@dataclass(slots=True)
+class Allocation:
+    """Columns of tensor memory that one CTA holds."""
+
+    cta: int
+    first: int
+    columns: int
+    span: Span
+    threads: int
+    live: bool = True
 
 
 class World:
@@ -68,6 +87,7 @@ class World:
         self.everyone = (1 << self.block) - 1
         self.strands = Strands(self.warp_size)
         self.memory = Memory(self.strands)
+        self.groups = Groups(self.strands)
         self.mbarriers: dict[Hashable, Mbarrier] = {}
         self.named: dict[tuple[int, int], NamedBarrier] = {}
         self.cluster = ClusterBarrier()
@@ -76,14 +96,38 @@ class World:
         self.agents: list[Agent] = []
         self.numbers = 0
         self.splits = 0
-        self.visits: dict[tuple[int, int], int] = {}
+        self.visits: dict[Hashable, int] = {}
         self.changed = True
         self.dirty: dict[Hashable, int] = {}
         """Versions of memory words, for keys of values loaded from them."""
         self.words: dict[Hashable, Value] = {}
         """Shared-memory words whose value is known, by (cta, variable, offset): what tcgen05.alloc wrote."""
-        self.extra: dict[Hashable, object] = {}
-        """State of the handlers' own (groups, TMEM allocations), by key."""
+        self.extra: dict[Hashable, Any] = {}
+        """State of the barriers' handlers, by key."""
+        self.init_times: dict[Hashable, list[tuple[int, int]]] = {}
+        self.init_fences: dict[int, int] = {}
+        self.barrier_words: dict[Hashable, dict[int, Span]] = {}
+        """(cta, variable) -> offsets of live barrier words, with the place of their init."""
+        self.flights: list[Any] = []
+        self.slots: dict[Hashable, int] = {}
+        """Length of the slot that starts at (variable, offset), where an execution of a copy told it."""
+        self.slot_starts: set[tuple[Any, int]] = set()
+        self.lanes: dict[Hashable, Lanes] = {}
+        self.elected: dict[int, tuple[Value, Value]] = {}
+        self.memo: dict[Hashable, Value] = {}
+        """Values of expressions that only depend on the variables in the key."""
+        self.site_starts: dict[Hashable, list[int]] = {}
+        """Where the copies of one site start in one variable, ascending."""
+        self.fills: dict[int, tuple[Access, dict[int, int]]] = {}
+        self.allocations: list[Allocation] = []
+        self.pipelines: dict[Hashable, int] = {}
+        self.moves: dict[Hashable, list[Access]] = {}
+        self.register_pools: dict[int, dict[str, int]] = {}
+        self.registers: dict[int, dict[int, int]] = {}
+        self.remote: dict[Hashable, tuple[Party, int, tuple[tuple[int, int], ...], tuple[Hashable, int] | None, Span]] = {}
+        self.exit_clocks: dict[int, dict[Hashable, int]] = {}
+        self.executed = 0
+        self._whole: dict[int, bool] = {}
         for cta in range(scenario.ctas):
             self.strands.add_cta(cta, self.everyone, cuts)
             self._new(Agent(0, cta, self.everyone, 0, {}, {}))
@@ -130,8 +174,15 @@ class World:
             return 1
         known = self.scenario.coordinates.get(name)
         if known is not None:
+            self.outcome.asked[name] = known
             return known + agent.cta if name == "ctaid.x" else known
         return v.Unknown(("special", name, agent.cta), Uniformity.CTA)
+
+    def choose(self, key: Hashable) -> int:
+        """A number for an unknown that is uniform over the CTA."""
+        value = self.scenario.choose(key)
+        self.outcome.asked[key] = value
+        return value
 
     def party(self, agent: Agent, threads: int | None = None) -> Party:
         """Who an agent is, for the records."""
@@ -145,6 +196,11 @@ class World:
         """Something could not be established."""
         if (reason, span) not in self.outcome.incomplete:
             self.outcome.incomplete.append((reason, span))
+
+    def remark(self, reason: str, span: Span | None) -> None:
+        """Something was not looked at; the protocol itself is known."""
+        if (reason, span) not in self.outcome.remarks:
+            self.outcome.remarks.append((reason, span))
 
     def fault(self, kind: str, agent: Agent, span: Span, detail: str = "", other: Span | None = None) -> None:
         """An operation broke a rule of its object."""
@@ -164,23 +220,21 @@ class World:
 
     def run(self) -> Outcome:
         """Execute until every agent is done or blocked, or a bound is reached."""
-        from warplint.machine.execute import run_agent
+        from warplint.machine.conclude import conclude
+        from warplint.machine.runner import run_agent
 
-        steps = 0
         while True:
             agent = self._next()
             if agent is None:
                 break
-            steps += run_agent(self, agent)
-            if steps > self.budget.steps or self.numbers > self.budget.agents:
-                self.note(f"execution was stopped after {steps} steps and {self.numbers} agents", None)
+            self.executed += run_agent(self, agent)
+            over = "" if self.executed <= self.budget.steps else f"{self.executed} steps"
+            over = over if self.numbers <= self.budget.agents else f"{self.numbers} agents"
+            over = over if self.memory.work <= self.budget.work else f"{self.executed} steps, with too many accesses to memory"
+            if over:
+                self.note(f"execution was stopped after {over}", None)
                 return self.outcome
-        for agent in self.agents:
-            if agent.status is Status.BLOCKED and agent.wait is not None:
-                wait = agent.wait
-                self.outcome.blocked.append(
-                    BlockedRecord(self.party(agent), wait.span, wait.what, wait.target, wait.parity, wait.phase)
-                )
+        conclude(self)
         return self.outcome
 
     def _next(self) -> Agent | None:
@@ -202,12 +256,25 @@ class World:
             first.status = Status.READY
             first.splits = first.splits[:-1]
             return first
-        for agent in self.agents:
+        for agent in sorted(self.agents, key=lambda a: (a.wait.what != "mbarrier" if a.wait else True, a.pc, a.number)):
             if agent.status is Status.BLOCKED and agent.wait is not None and agent.wait.give_up is not None:
+                if agent.wait.what == "warp" and self._others_stuck(agent):
+                    continue
                 agent.wait.give_up()
                 agent.status, agent.wait = Status.READY, None
                 return agent
         return None
+
+    def _others_stuck(self, agent: Agent) -> bool:
+        """Other lanes of the agent's warps wait for something that does not come: that is the fault, not this place."""
+        full = (1 << self.warp_size) - 1
+        warps = warps_of(agent.threads, self.warp_size)
+        lanes = sum(full << warp * self.warp_size for warp in warps)
+        return any(
+            other is not agent and other.cta == agent.cta and other.threads & lanes and other.wait is not None
+            and other.wait.what in ("mbarrier", "named barrier", "cluster barrier", "setmaxnreg")
+            for other in self.agents
+        )  # fmt: skip
 
     def split(self, agent: Agent, mask: int, at: Instruction, yes: int, no: int) -> Agent:
         """Divide an agent: `mask` goes to `yes` (a new agent), the rest to `no` (this one)."""
@@ -226,6 +293,90 @@ class World:
         for key, value in agent.env.items():
             if isinstance(value, tuple | v.Place):
                 agent.env[key] = agent.narrowed(value)
+
+    def divide(self, agent: Agent, groups: list[int]) -> None:
+        """Divide an agent where it stands: it keeps the first group, each other group repeats the instruction."""
+        self.splits += 1
+        merge = agent.splits[-1].merge if agent.splits else -1
+        split = Split(self.splits, merge, agent.threads)
+        for threads in groups[1:]:
+            other = Agent(0, agent.cta, threads, agent.pc, dict(agent.env), dict(agent.results), (*agent.splits, split))
+            self._renarrow(other)
+            self._new(other)
+        agent.threads, agent.members = groups[0], members_of(groups[0])
+        agent.splits = (*agent.splits, split)
+        self._renarrow(agent)
+
+    def count_visit(self, agent: Agent) -> int:
+        """How often the agent had been where it is."""
+        key = (agent.number, agent.pc, "visit")
+        number = self.visits.get(key, 0)
+        self.visits[key] = number + 1
+        return number
+
+    # ----------------------------------------------------------------------------------------- convergence
+    def whole_warps(self, threads: int) -> bool:
+        """The set consists of all threads of some warps."""
+        known = self._whole.get(threads)
+        if known is None:
+            full = (1 << self.warp_size) - 1
+            known = all(
+                (lanes << warp * self.warp_size) & self.everyone == (full << warp * self.warp_size) & self.everyone
+                for warp, lanes in warps_of(threads, self.warp_size).items()
+            )
+            self._whole[threads] = known
+        return known
+
+    def converge(self, agent: Agent, instruction: Instruction, mask: Value | None, strict: bool) -> Wait | None:
+        """Wait for the other live lanes of the agent's warps (those in `mask`) at this instruction, and absorb them.
+
+        When they cannot come any more, a strict operation blocks (elect, shuffles, `__syncwarp`: seen on hardware); any
+        other is executed by the lanes that are there, which is recorded.
+        """
+        if agent.solo == agent.pc:
+            agent.solo = -1
+            return None
+        pieces = warps_of(agent.threads, self.warp_size)
+        wanted = 0
+        for warp in pieces:
+            lanes = mask & ((1 << self.warp_size) - 1) if isinstance(mask, int) else (1 << self.warp_size) - 1
+            wanted |= lanes << warp * self.warp_size
+        pc = agent.pc
+
+        def ready() -> bool:
+            here = [
+                other
+                for other in self.agents
+                if other is not agent and other.cta == agent.cta and other.pc == pc and other.wait is not None
+                and other.wait.what == "warp" and other.threads & wanted
+            ]  # fmt: skip
+            there = agent.threads
+            for other in here:
+                there |= other.threads
+            if wanted & self.live[agent.cta] & ~there:
+                return False
+            for other in here:
+                both = joined(other, agent, self.block)
+                self.agents.remove(other)
+                agent.threads, agent.members, agent.env = both.threads, both.members, both.env
+                agent.results = both.results
+                depth = 0
+                while depth < min(len(agent.splits), len(other.splits)) and agent.splits[depth] == other.splits[depth]:
+                    depth += 1
+                agent.splits = agent.splits[:depth]
+            return True
+
+        def give_up() -> None:
+            agent.solo = pc
+            assert instruction.op is not None
+            self.fault("partial-warp", agent, instruction.span, instruction.op.name)
+
+        if ready():
+            if not strict and not self.whole_warps(agent.threads):
+                give_up()
+                agent.solo = -1
+            return None
+        return Wait("warp", instruction.span, ready, ("warp", agent.cta, pc), give_up=None if strict else give_up, retry=True)
 
     def merge(self, agent: Agent) -> bool:
         """The agent stands at a merge. True when it may go on, False when it was parked or absorbed."""
@@ -252,14 +403,10 @@ class World:
     def leave(self, agent: Agent) -> None:
         """The agent's threads exit the kernel."""
         agent.status = Status.DONE
+        known = self.exit_clocks.setdefault(agent.cta, {})
+        for strand in self.strands_of(agent):
+            raise_to(known, strand.clock)
+            known[strand.index] = strand.now
         self.live[agent.cta] &= ~agent.threads
         self.agents.remove(agent)
         self.changed = True
-
-
-@dataclass(slots=True)
-class Groups:
-    """Per-thread-set asynchronous groups of one mechanism: how many were committed, what is in each."""
-
-    open: list[object] = field(default_factory=list)
-    committed: int = 0

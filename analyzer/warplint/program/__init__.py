@@ -1,4 +1,4 @@
-"""Kernels as structured statements over resolved symbols: `lower` turns a parsed file into a `Module` of `ir.Kernel`s."""
+"""Kernels as structured statements over resolved symbols: `lower` turns a parsed file into a `Module`."""
 
 from __future__ import annotations
 

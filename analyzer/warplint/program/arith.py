@@ -102,7 +102,9 @@ def scaled(index: ir.Expr, size: int | None, what: str) -> ir.Expr:
 def convert(value: Typed, type_: CType) -> Typed:
     """A cast: explicit, or implied by an assignment or a parameter."""
     expr, have, place = value
-    if type_ == UNKNOWN or type_ == have or type_.dims:
+    if type_ is have:
+        return value
+    if type_ in (UNKNOWN, have) or type_.dims:
         return value if type_ == UNKNOWN else Typed(expr, type_, place)
     if type_.pointer:
         if have.pointer and place is not None:
@@ -133,7 +135,9 @@ def view(place: object, type_: CType) -> LocalPlace | None:
         return place
     leaf = place.type
     same = leaf.scalar and type_.scalar and size_of_scalar(leaf) == size_of_scalar(type_)
-    return place._replace(type=type_, viewed=place.viewed or not same)
+    if place.origin is not None:
+        return place._replace(type=type_)
+    return place._replace(type=type_) if same else place._replace(type=type_, origin=place)
 
 
 def size_of_scalar(type_: CType) -> int | None:
@@ -228,6 +232,10 @@ def binary(op: str, left: Typed, right: Typed, size: Callable[[CType], int | Non
     """`left op right` as C++ evaluates it. `size` gives the bytes of a type, for pointer arithmetic."""
     if op in ("&&", "||"):
         return logical(op, left, right)
+    if left.type is INT and right.type is INT and not (op == "<<" or op in COMPARE) and not is_address(left.expr):
+        if not is_address(right.expr):  # plain `int` arithmetic: most of what there is
+            result = join(op, left.expr, right.expr)
+            return Typed(ir.Const(wrap(result.value, "i32")) if isinstance(result, ir.Const) else result, INT)
     if left.type.pointer or right.type.pointer:
         return _pointers(op, left, right, size)
     if left.type.floating or right.type.floating:
@@ -240,7 +248,12 @@ def binary(op: str, left: Typed, right: Typed, size: Callable[[CType], int | Non
         type_ = promote(left.type, right.type)
         left, right_expr = _widened(left, type_), _widened(right, type_).expr
     if op in COMPARE:
-        if op in ("==", "!=") and isinstance(right_expr, ir.Const) and right_expr.value in (0, 1) and is_truth(left.expr):
+        if (
+            op in ("==", "!=")
+            and isinstance(right_expr, ir.Const)
+            and right_expr.value in (0, 1)
+            and is_truth(left.expr)
+        ):
             same = (op == "==") == (right_expr.value == 1)
             return Typed(left.expr if same else ir.Unary("!", left.expr), BOOL)
         return Typed(join(op, left.expr, right_expr), BOOL)
@@ -285,7 +298,7 @@ def _pointers(op: str, left: Typed, right: Typed, size: Callable[[CType], int | 
         a, b = left.expr, right.expr
         if isinstance(a, ir.Address) and isinstance(b, ir.Address) and a.symbol is b.symbol:
             return Typed(join(op, a.offset, b.offset), BOOL)
-        if is_address(a) and b == ZERO or is_address(b) and a == ZERO:
+        if (is_address(a) and b == ZERO) or (is_address(b) and a == ZERO):
             return Typed(ir.Const(int(op in ("!=", ">", ">="))), BOOL)
         return Typed(ir.Binary(op, a, b), BOOL)
     if op == "-" and left.type.pointer and right.type.pointer:
@@ -305,8 +318,11 @@ def advance(pointer: Typed, count: ir.Expr, width: int | None) -> Typed:
     name = f"`{pointer.type.pointee.name}`"
     place = pointer.place
     if isinstance(place, LocalPlace):
-        inner = place.type.count() or 1
-        place = place._replace(index=join("+", place.index, join("*", count, ir.Const(inner))))
+        if place.origin is not None:
+            place = place._replace(shift=join("+", place.shift, scaled(count, width, name)))
+        else:
+            inner = place.type.count() or 1
+            place = place._replace(index=join("+", place.index, join("*", count, ir.Const(inner))))
     else:
         place = None
     return Typed(step(pointer.expr, scaled(count, width, name)), pointer.type, place)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from warplint.dialects import asm as asm_dialect
-from warplint.program import expr, ir, places
+from warplint.program import aggregates, expr, ir, lookup, places
 from warplint.program.arith import convert, unknown
 from warplint.program.ctypes import BOOL, UNKNOWN, VOID, CType
 from warplint.program.scope import ZERO, Ctx, LocalPlace, Scope, Typed, Value, ready
@@ -20,7 +20,7 @@ MANY_OUTPUTS = 8
 class Operands(Mapping[str, ir.Expr]):
     """Operands by role, each resolved when first asked for."""
 
-    __slots__ = ("_build", "_ctx", "_trees", "_done")
+    __slots__ = ("_build", "_ctx", "_done", "_trees")
 
     def __init__(self, build: Build, ctx: Ctx, trees: Mapping[str, ast.Expr]) -> None:
         self._build = build
@@ -60,7 +60,7 @@ def assembly(build: Build, node: ast.Asm, ctx: Ctx) -> Typed:
     made: list[ir.Operation | Typed | None] = []
     inner = Ctx(ctx.scope, ctx.frame, None, build.clock, made)
     for op in result.ops:
-        made.append(_operation(build, op, node, ctx, inner))
+        made.append(operation(build, op, node.span, ctx, inner, op.mnemonic))
     if ctx.out is not None:
         for what in result.unknown:
             ctx.out.append(ir.Opaque(here, f"inline assembly with `{what}`, which is not understood"))
@@ -70,10 +70,15 @@ def assembly(build: Build, node: ast.Asm, ctx: Ctx) -> Typed:
     return Typed(ZERO, VOID)
 
 
-def _operation(
-    build: Build, op: asm_dialect.AsmOp, node: ast.Asm, ctx: Ctx, inner: Ctx
+def operation(
+    build: Build, op: asm_dialect.AsmOp, span: Span, ctx: Ctx, inner: Ctx, spelling: str, by_name: bool = False
 ) -> ir.Operation | Typed | None:
-    if op.name == "ld" and op.predicate is None and "src" in op.operands:
+    """Emits one operation; what its results are read from (a plain load gives its value, None stands for no result).
+
+    `inner` is where its operands are resolved. Plain loads and stores are ordinary accesses, exits leave the kernel.
+    """
+    local = "cta" not in op.operands  # an access to another CTA's shared memory stays an operation
+    if op.name == "ld" and op.predicate is None and "src" in op.operands and local:
         pointer = expr.value(build, op.operands["src"], inner)
         return Typed(ir.Load(pointer.expr, "other"), UNKNOWN)
     if ctx.out is None:
@@ -86,31 +91,37 @@ def _operation(
                 return None
             predicate = None
     frame = ctx.frame
-    site = frame.outer or node.span
+    site = frame.outer or span
     if op.name == "thread.exit":
-        leave = ir.Exit(site, bool(op.mods.get("trap")))
-        guarded(ctx, site, predicate, leave, op.mnemonic)
+        guarded(ctx, site, predicate, ir.Exit(site, bool(op.mods.get("trap"))), spelling)
         return None
-    if op.name == "st" and "dst" in op.operands:
+    if op.name == "st" and "dst" in op.operands and local:
         trees = op.operands
         width = trees.get("bytes")
         pointer = expr.deferred(build, trees["dst"], inner)
         value = expr.deferred(build, trees["value"], inner) if "value" in trees else ready(ir.Unknown("stored data"))
         bytes_ = width.value if isinstance(width, ast.Num) else None
-        guarded(ctx, site, predicate, ir.Store(site, pointer, value, bytes_), op.mnemonic)
+        guarded(ctx, site, predicate, ir.Store(site, pointer, value, bytes_, space=space(op)), spelling)
         return None
-    operation = ir.Operation(
+    made = ir.Operation(
         name=op.name,
         span=site,
         operands=Operands(build, inner.later(build.clock), op.operands),
         mods=op.mods,
-        spelling=frame.spelling or op.mnemonic,
+        spelling=frame.spelling or spelling,
         predicate=predicate,
         chain=frame.chain,
-        inner=node.span if frame.outer is not None and not frame.foreign else None,
+        inner=span if frame.outer is not None and not frame.foreign else None,
+        by_name=by_name,
     )
-    ctx.out.append(ir.Do(site, operation))
-    return operation
+    ctx.out.append(ir.Do(site, made))
+    return made
+
+
+def space(op: asm_dialect.AsmOp) -> str:
+    """The state space that a plain store names: `shared`, `global`, or empty."""
+    written = str(op.mods.get("space", ""))
+    return written if written == "global" else "shared" if written.startswith("shared") else ""
 
 
 def guarded(ctx: Ctx, site: Span, predicate: ir.Expr | None, stmt: ir.Stmt, text: str) -> None:
@@ -120,7 +131,9 @@ def guarded(ctx: Ctx, site: Span, predicate: ir.Expr | None, stmt: ir.Stmt, text
     if predicate is None:
         ctx.out.append(stmt)
     else:
-        ctx.out.append(ir.If(site, ready(predicate), ir.Seq(site, (stmt,)), ir.Seq(site, ()), f"predicate of {text}", site))
+        ctx.out.append(
+            ir.If(site, ready(predicate), ir.Seq(site, (stmt,)), ir.Seq(site, ()), f"predicate of {text}", site)
+        )
 
 
 def result_of(made: ir.Operation | Typed | None, output: str, type_: CType) -> Typed:
@@ -143,6 +156,8 @@ def outputs(build: Build, node: ast.Asm, result: asm_dialect.AsmResult, ctx: Ctx
     targets = [operand.value for operand in node.outputs]
     for i, target in enumerate(targets):
         tree = result.outputs.get(i)
+        if tree is target:
+            continue  # `"+r"(x)` that nothing writes
         later = Ctx(inner.scope, inner.frame, None, inner.at, inner.ops)
 
         def make(tree: ast.Expr | None = tree, later: Ctx = later) -> Typed:
@@ -166,7 +181,7 @@ def receive(build: Build, target: ast.Expr, make: Callable[[], Typed], site: Spa
     if isinstance(target, ast.Name):
         binding = ctx.scope.find(target.id, ctx.at)
         if isinstance(binding, Value) and binding.stored:
-            type_ = expr.force(binding).type
+            type_ = lookup.force(binding).type
             fresh = Value(lambda: convert(make(), type_), stored=True)
             ctx.scope.declare(target.id, fresh, build.tick())
             return
@@ -178,7 +193,7 @@ def receive(build: Build, target: ast.Expr, make: Callable[[], Typed], site: Spa
         return
     before_write(build, ctx)
     if not found.type.scalar and found.type != UNKNOWN:
-        places.invalidate(build, ctx, found, site, "a result of inline assembly")
+        aggregates.invalidate(build, ctx, found, site, "a result of inline assembly")
         return
     type_ = found.type
     places.write(build, ctx, found, ir.Deferred(lambda: convert(make(), type_).expr), site)
@@ -218,7 +233,7 @@ def before_write(build: Build, ctx: Ctx) -> None:
                 continue
             fixed.add(name)
             if isinstance(binding, Value) and not binding.busy:
-                held = expr.force(binding)
+                held = lookup.force(binding)
                 if held.type.scalar and not places.stable(held.expr):
                     kept = places.temporary(build, ctx, held, frame.outer or Span(0, 0), name)
                     scope.declare(name, Value(lambda kept=kept: kept, kept, stored=binding.stored), build.tick())

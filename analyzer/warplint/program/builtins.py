@@ -38,28 +38,93 @@ TRAPS = frozenset({"__trap", "abort", "__builtin_trap", "__builtin_amdgcn_endpgm
 """The thread does not come back."""
 
 KEYWORDS = frozenset(
-    "if for while switch return sizeof alignof alignas catch do else case new delete typeid defined decltype noexcept "
-    "static_cast reinterpret_cast const_cast dynamic_cast __attribute__ __launch_bounds__ __align__ __declspec throw "
-    "operator and or not requires typename template constexpr explicit __cluster_dims__ __block_size__ __maxnreg__ "
-    "using goto pragma void int float double bool char short long unsigned signed half auto const public private "
-    "extern inline static __restrict__ __global__ __device__ __host__ __shared__ __forceinline__ this".split()
+    [
+        "if",
+        "for",
+        "while",
+        "switch",
+        "return",
+        "sizeof",
+        "alignof",
+        "alignas",
+        "catch",
+        "do",
+        "else",
+        "case",
+        "new",
+        "delete",
+        "typeid",
+        "defined",
+        "decltype",
+        "noexcept",
+        "static_cast",
+        "reinterpret_cast",
+        "const_cast",
+        "dynamic_cast",
+        "__attribute__",
+        "__launch_bounds__",
+        "__align__",
+        "__declspec",
+        "throw",
+        "operator",
+        "and",
+        "or",
+        "not",
+        "requires",
+        "typename",
+        "template",
+        "constexpr",
+        "explicit",
+        "__cluster_dims__",
+        "__block_size__",
+        "__maxnreg__",
+        "using",
+        "goto",
+        "pragma",
+        "void",
+        "int",
+        "float",
+        "double",
+        "bool",
+        "char",
+        "short",
+        "long",
+        "unsigned",
+        "signed",
+        "half",
+        "auto",
+        "const",
+        "public",
+        "private",
+        "extern",
+        "inline",
+        "static",
+        "__restrict__",
+        "__global__",
+        "__device__",
+        "__host__",
+        "__shared__",
+        "__forceinline__",
+        "this",
+    ]
 )
 """Words before a parenthesis that are no callee."""
 
 _CONVERSIONS = (
     "make_", "__float", "__int2", "__uint2", "__ll2", "__ull2", "__double", "__half", "__bfloat", "__low", "__high",
-    "__ushort", "__short", "__nv_cvt", "__nv_fp", "__h2", "__hip_cvt", "__hip_bfloat", "__internal_", "__tv", "float_to",
-    "__builtin_bit_cast", "__builtin_amdgcn_cvt", "__builtin_amdgcn_perm", "__builtin_amdgcn_fmed", "__builtin_amdgcn_exp",
-    "__builtin_amdgcn_rcp", "__builtin_amdgcn_rsq", "__builtin_amdgcn_log", "__builtin_amdgcn_sqrt", "__builtin_amdgcn_ubfe",
+    "__ushort", "__short", "__nv_cvt", "__nv_fp", "__h2", "__hip_cvt", "__hip_bfloat", "__internal_",
+    "__builtin_bit_cast", "__builtin_amdgcn_cvt", "__builtin_amdgcn_perm", "__builtin_amdgcn_fmed",
+    "__builtin_amdgcn_exp", "__builtin_amdgcn_rcp", "__builtin_amdgcn_rsq", "__builtin_amdgcn_log",
+    "__builtin_amdgcn_sqrt", "__builtin_amdgcn_ubfe",
     "__builtin_amdgcn_sbfe", "__builtin_amdgcn_alignb", "__builtin_amdgcn_fdot", "__builtin_amdgcn_sdot",
     "__builtin_elementwise", "__builtin_fma", "__builtin_sqrt", "__builtin_exp", "__builtin_fabs", "__builtin_shuffle",
     "__builtin_convertvector", "__builtin_nan", "__builtin_inf", "__builtin_huge", "__builtin_is", "__builtin_popc",
     "__builtin_clz", "__builtin_ctz", "__builtin_ffs", )  # fmt: skip
 _MATH = re.compile(
     r"(?:__|h|h2|std::|::)?(?:sqrt|rsqrt|cbrt|rcbrt|exp|exp2|exp10|expm1|ex2|log|log2|log10|log1p|pow|powi|fabs|abs|labs|llabs|max|min|fmax|"
-    r"fmin|fma|fmaf|mad|fmod|remainder|floor|ceil|trunc|round|lround|rint|nearbyint|llrint|tanh|sinh|cosh|tan|sin|cos|sincos|asin|"
+    r"fmin|fma|fmaf|mad|fmod|remainder|floor|ceil|trunc|round|lround|rint|nearbyint|llrint|tanh|sinh|cosh|tan|sin|cos|asin|"
     r"acos|atan|atan2|sinpi|cospi|erf|erfc|erfinv|erfcinv|lgamma|tgamma|normcdf|copysign|signbit|isnan|isinf|isfinite|"
-    r"fdim|hypot|ldexp|frexp|scalbn|ilogb|modf|saturate|fdivide|fdividef|rcp|div|mul24|umul24|mulhi|umulhi|mul64hi|umul64hi|umin|umax|llmin|"
+    r"fdim|hypot|ldexp|scalbn|ilogb|saturate|fdivide|fdividef|rcp|div|mul24|umul24|mulhi|umulhi|mul64hi|umul64hi|umin|umax|llmin|"
     r"llmax|ullmin|ullmax|hadd|uhadd|rhadd|urhadd|popc|popcll|clz|clzll|ffs|ffsll|brev|brevll|byte_perm|fns|sad|usad|dp2a|dp4a|"
     r"funnelshift_[lr]c?|float_as_int|int_as_float|float_as_uint|uint_as_float|double_as_longlong|longlong_as_double|"
     r"norm3df|norm4df|rnorm3df|nan|nanf|j0|j1|y0|y1|clamp|ceil_div|numeric_limits|quiet_NaN|infinity|epsilon|"
@@ -81,4 +146,6 @@ def harmless(name: str) -> bool:
     return _MATH.fullmatch(last) is not None or _HALF.fullmatch(last) is not None
 
 
-CLOCKS = frozenset({"clock", "clock64", "__clock", "__clock64", "wall_clock64", "__globaltimer", "__builtin_readcyclecounter"})
+CLOCKS = frozenset(
+    {"clock", "clock64", "__clock", "__clock64", "wall_clock64", "__globaltimer", "__builtin_readcyclecounter"}
+)

@@ -8,7 +8,8 @@ from warplint.program import body, expr, ir, places
 from warplint.program.arith import binary, convert, join, truth
 from warplint.program.ctypes import BOOL, INT
 from warplint.program.scope import Ctx, Typed, ready
-from warplint.program.unit import Build, bind, size_of
+from warplint.program.typetable import size_of
+from warplint.program.unit import Build, bind
 from warplint.source import Span
 from warplint.syntax import ast
 
@@ -78,9 +79,7 @@ def _conjuncts(tree: ast.Binary) -> list[ast.Expr]:
     return parts[::-1]
 
 
-def _conjunction(
-    build: Build, item: ast.If, parts: Sequence[ast.Expr], ctx: Ctx, span: Span, tail: bool
-) -> None:
+def _conjunction(build: Build, item: ast.If, parts: Sequence[ast.Expr], ctx: Ctx, span: Span, tail: bool) -> None:
     """`if (a && op())` is `if (a) { op; if (result) ... }`: the operation runs only where `a` holds."""
     levels: list[tuple[list[ir.Stmt], ir.Expr, Span]] = []
     out: list[ir.Stmt] = ctx.out if ctx.out is not None else []
@@ -146,7 +145,10 @@ def _loop(
         if test is not None:
             condition = _condition(build, test, ctx.into(prelude))
             tree = condition.built
-            if tree is None and build.unit.source.data[test.span.start : test.span.end].strip(b" ()") in _CONSTANT_TESTS:
+            if (
+                tree is None
+                and build.unit.source.data[test.span.start : test.span.end].strip(b" ()") in _CONSTANT_TESTS
+            ):
                 tree = condition.expr
             if isinstance(tree, ir.Const):
                 once = after and not tree.value
@@ -226,6 +228,9 @@ def switch(build: Build, item: ast.Switch, ctx: Ctx) -> None:
             entry = test if entry is None else _either(entry, test)
             if not case.body:
                 continue
+            if entry == ir.Const(0):  # a constant was tested: nobody comes here
+                entry = None if _ends(case.body) else entry
+                continue
             run: list[ir.Stmt] = []
             lowered = Ctx(block.scope, frame, run)
             items = case.body
@@ -238,7 +243,9 @@ def switch(build: Build, item: ast.Switch, ctx: Ctx) -> None:
             if entry == ir.Const(1):
                 inner.extend(run)
             else:
-                inner.append(ir.If(case.span, ready(entry), ir.Seq(case.span, tuple(run)), ir.Seq(case.span, ()), text, where))
+                inner.append(
+                    ir.If(case.span, ready(entry), ir.Seq(case.span, tuple(run)), ir.Seq(case.span, ()), text, where)
+                )
             if ends:
                 entry = None
     finally:

@@ -31,8 +31,8 @@ _SPELLED: dict[str, str] = {
     "__hip_bfloat16": "bf16", "bfloat16": "bf16", "tfloat32_t": "f32",
     "__nv_fp8_e4m3": "f8", "__nv_fp8_e5m2": "f8", "__nv_fp8_e8m0": "f8", "float_e4m3_t": "f8", "float_e5m2_t": "f8",
     "fp8_e4_t": "f8", "fp8_e5_t": "f8", "__nv_fp8_storage_t": "u8", "__int128": "i128", "unsigned __int128": "u128",
-    "__int128_t": "i128", "__uint128_t": "u128", "wchar_t": "i32", "char16_t": "u16", "char32_t": "u32", "clock_t": "i64",
-    "lane_mask_t": "u64", "hipEvent_t": "u64", "cudaStream_t": "u64", "hipStream_t": "u64",
+    "__int128_t": "i128", "__uint128_t": "u128", "wchar_t": "i32", "char16_t": "u16", "char32_t": "u32",
+    "clock_t": "i64", "lane_mask_t": "u64", "hipEvent_t": "u64", "cudaStream_t": "u64", "hipStream_t": "u64",
 }  # fmt: skip
 
 OPAQUE_SIZES: dict[str, tuple[int, int]] = {
@@ -107,13 +107,12 @@ class CType(NamedTuple):
         return CType(self.name, self.pointer + 1, (), self.targs)
 
 
-INT = CType("i32")
-UINT = CType("u32")
-BOOL = CType("bool")
-U64 = CType("u64")
-FLOAT = CType("f32")
-VOID = CType("void")
-UNKNOWN = CType("?")
+SCALARS: dict[str, CType] = {name: CType(name) for name in (*SIZES, "void", "?")}
+"""One object for each scalar type, so that equal types are mostly the same object."""
+
+INT, UINT, BOOL, U64, FLOAT, VOID, UNKNOWN = (
+    SCALARS[name] for name in ("i32", "u32", "bool", "u64", "f32", "void", "?")
+)
 
 
 @lru_cache(4096)
@@ -150,6 +149,8 @@ class Field:
     name: str
     type: CType
     offset: int | None
+    bits: tuple[int, int] | None = None
+    """For a bit-field: its first bit after `offset`, and its width."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,8 @@ class Layout:
     fields: dict[str, Field]
     size: int | None
     alignment: int
-    union: bool = False
+    shares: bool = False
+    """Members share storage: a union, or a record with bit-fields."""
 
 
 def vector_layout(element: str, width: int) -> Layout:
@@ -171,6 +173,8 @@ def vector_layout(element: str, width: int) -> Layout:
 
 def promote(left: CType, right: CType) -> CType:
     """The usual arithmetic conversions of two arithmetic types (C++ [expr.arith.conv])."""
+    if left is right and left is INT:
+        return INT
     if left.floating or right.floating:
         for name in ("f64", "f32", "bf16", "f16"):
             if left.name == name or right.name == name:
@@ -178,9 +182,14 @@ def promote(left: CType, right: CType) -> CType:
         return FLOAT
     if not left.integer or not right.integer:
         return left if right == UNKNOWN or not right.integer else right
-    bits = max(SIZES[left.name], SIZES[right.name], 4)
-    unsigned = any(side.name[0] == "u" and SIZES[side.name] == bits for side in (left, right))
-    return CType(("u" if unsigned else "i") + str(bits * 8))
+    return _integers(left.name, right.name)
+
+
+@lru_cache(256)
+def _integers(left: str, right: str) -> CType:
+    size = max(SIZES[left], SIZES[right], 4)
+    unsigned = (left[0] == "u" and SIZES[left] == size) or (right[0] == "u" and SIZES[right] == size)
+    return SCALARS[("u" if unsigned else "i") + str(size * 8)]
 
 
 def wrap(value: int, name: str) -> int:
@@ -199,8 +208,22 @@ def wrap(value: int, name: str) -> int:
 
 def strip_namespace(name: str) -> str:
     """The last component of a qualified name, template arguments removed."""
-    cut = name.find("<")
-    if cut != -1:
-        name = name[:cut]
-    return name.rsplit("::", 1)[-1].strip()
+    return without_arguments(name).rsplit("::", 1)[-1].strip()
 
+
+@lru_cache(4096)
+def without_arguments(name: str) -> str:
+    """A qualified name without template arguments (`Ring<4>::wait` gives `Ring::wait`)."""
+    cut = name.find("<")
+    if cut <= 0 or "operator" in name:
+        return name
+    kept: list[str] = []
+    depth = 0
+    for i, letter in enumerate(name):
+        if letter == "<" and (depth or (i and name[i - 1] != ":")):  # a nameless record is called `<struct@123>`
+            depth += 1
+        elif letter == ">" and depth:
+            depth -= 1
+        elif not depth:
+            kept.append(letter)
+    return "".join(kept)

@@ -1,13 +1,14 @@
 """Which callees matter: found once per name, so that statements which call nothing that matters are never built.
 
 Three classes: `NONE` (a value from arguments, at most), `WRITES` (also writes through a pointer, reference or `this`)
-and `MATTERS` (an operation, a shared variable, an exit, or nobody knows). The text of the whole file is searched once for
-callee names; the sorted offsets of those with an effect tell for any statement, in one bisection, whether it has one.
+and `MATTERS` (an operation, a shared variable, an exit, or nobody knows). The text of a function is searched once for
+callee names; the sorted offsets of those with an effect tell for any statement, in one bisection, if it has one.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
@@ -19,14 +20,13 @@ from warplint.syntax import ast
 
 NONE, WRITES, MATTERS = 0, 1, 2
 
-_CALLEE = re.compile(rb"\b[A-Za-z_]\w*+(?=\s*+\()")
-_TEMPLATE_CALLEE = re.compile(rb"\b[A-Za-z_]\w*+(?=\s*+<[^;{}()]{1,200}>\s*+\()")
-_TEMPLATE_NAME = re.compile(rb"\b[A-Za-z_]\w*+(?=\s*+<)")
+_CALLEE = re.compile(rb"[A-Za-z_]\w*+(?=\s*+\()")
+_TEMPLATE_CALLEE = re.compile(rb"[A-Za-z_]\w*+(?=\s*+<[^;{}()]{1,200}>\s*+\()")
+_BEFORE_ANGLE = re.compile(rb"[A-Za-z_]\w*\s*\Z")
+_AFTER_ANGLE = re.compile(rb"<[^;{}()]{1,200}>\s*\(")
 _WRITE = re.compile(rb"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ASM = frozenset({"asm", "__asm__", "__asm", "volatile", "__volatile__", "__volatile"})
-PLAIN_MEMORY = frozenset({"ld", "st"})
-"""Ordinary accesses spelled in assembly: lowered to reads and stores."""
 
 
 @dataclass(slots=True, eq=False)
@@ -41,30 +41,69 @@ class Summary:
 
 
 def index(unit: Unit) -> None:
-    """Fills `unit.hot` and `unit.writes` from the text of the file."""
-    data = unit.source.data
-    seen: dict[bytes, int] = {}
-    hot: list[int] = []
-    for pattern in (_CALLEE, _TEMPLATE_CALLEE):
-        for match in pattern.finditer(data):
-            name = match[0]
-            effect = seen.get(name)
-            if effect is None:
-                seen[name] = effect = of_name(unit, name.decode("ascii"))
-            if effect:
-                hot.append(match.start())
-    defined = {name for name in unit.functions if of_name(unit, name)}
-    if b"<" in data:
-        for match in _TEMPLATE_NAME.finditer(data):
-            if match[0].decode("ascii") in defined:
-                hot.append(match.start())
+    """Looks through the kernels of the file; helpers are looked through when something calls them."""
     bare = [name for name, macro in unit.macros.items() if macro.params is None and _text_effect(unit, macro.body)]
     if bare:
-        pattern = re.compile(r"\b(?:{})\b".format("|".join(map(re.escape, bare))).encode())
-        hot.extend(match.start() for match in pattern.finditer(data))
-    hot.sort()
-    unit.hot = hot
-    unit.writes = [match.start() for match in _WRITE.finditer(data)]
+        unit.statements = re.compile(r"\b(?:{})\b".format("|".join(map(re.escape, bare))).encode())
+    for fn in unit.file.functions:
+        if "__global__" in fn.specifiers:
+            scan(unit, fn)
+
+
+def scan(unit: Unit, fn: ast.Function) -> None:
+    """Adds what matters in one function's text to `unit.hot` and `unit.writes`, once."""
+    if id(fn) in unit.scanned:
+        return
+    unit.scanned.add(id(fn))
+    data, start, end = unit.source.data, fn.span.start, fn.span.end
+    seen: dict[bytes, int] = {}
+    hot: set[int] = set()
+    for match in _CALLEE.finditer(data, start, end):
+        name = match[0]
+        effect = seen.get(name)
+        if effect is None:
+            seen[name] = effect = of_name(unit, name.decode("ascii"))
+        if effect:
+            hot.add(match.start())
+    at = data.find(b"<", start, end)
+    while at != -1:
+        before = _BEFORE_ANGLE.search(data, max(start, at - 100), at)
+        if before is not None:
+            name = before[0].rstrip().decode("ascii")
+            if name in unit.functions or _AFTER_ANGLE.match(data, at, end):
+                if name not in builtins.KEYWORDS and of_name(unit, name):
+                    hot.add(before.start())
+        at = data.find(b"<", at + 1, end)
+    if unit.statements is not None:
+        hot.update(match.start() for match in unit.statements.finditer(data, start, end))
+    _insert(unit.hot, sorted(hot), start, end)
+    _insert(unit.writes, _writes(data, start, end), start, end)
+
+
+def _insert(offsets: list[int], found: list[int], start: int, end: int) -> None:
+    """Puts the offsets of one text into the sorted list (those of a function inside it are among them already)."""
+    offsets[bisect_left(offsets, start) : bisect_left(offsets, end)] = found
+
+
+def _writes(data: bytes, start: int, end: int) -> list[int]:
+    """Offsets of assignments and updates, sorted."""
+    found: list[int] = []
+    at = data.find(b"=", start, end)
+    while at != -1:
+        if data[at + 1 : at + 2] == b"=":
+            at = data.find(b"=", at + 2, end)
+            continue
+        before = data[at - 1 : at]
+        if before not in (b"!", b"<", b">", b"=") or data[at - 2 : at] in (b"<<", b">>"):
+            found.append(at)
+        at = data.find(b"=", at + 1, end)
+    for sign in (b"++", b"--"):
+        at = data.find(sign, start, end)
+        while at != -1:
+            found.append(at)
+            at = data.find(sign, at + 2, end)
+    found.sort()
+    return found
 
 
 def of_name(unit: Unit, name: str) -> int:
@@ -132,6 +171,7 @@ def summary(unit: Unit, fn: ast.Function) -> Summary:
     found = unit.summaries.get(id(fn))
     if isinstance(found, Summary):
         return found
+    scan(unit, fn)
     unit.summaries[id(fn)] = Summary(MATTERS, False, False)
     result = _summarize(unit, fn)
     unit.summaries[id(fn)] = result
@@ -189,7 +229,12 @@ def _assembly_effect(statements: tuple[ast.Stmt, ...]) -> int:
     effect = NONE
     for node in assemblies(statements):
         result = asm_dialect.classify(node)
-        if result.unknown or result.exits or result.traps or any(op.name != "ld" for op in result.ops):
+        if (
+            result.unknown
+            or result.exits
+            or result.traps
+            or any(op.name != "ld" or "cta" in op.operands for op in result.ops)
+        ):
             return MATTERS
         if node.outputs:
             effect = NONE

@@ -10,38 +10,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from warplint.dialects.leaf import OpOutput, SpecialReg
-from warplint.program import arith, calls, ir, named, places
-from warplint.program.arith import convert, is_address, join, select, truth, unknown
-from warplint.program.ctypes import BOOL, FLOAT, INT, SIZES, U64, UINT, UNKNOWN, CType, strip_namespace
+from warplint.dialects.leaf import Computed, OpOutput, SpecialReg
+from warplint.program import aggregates, arith, calls, inline, ir, lookup, methods, named, places
+from warplint.program.arith import convert, is_address, select, truth, unknown
+from warplint.program.ctypes import BOOL, FLOAT, INT, U64, UINT, UNKNOWN, CType, scalar_name
 from warplint.program.scope import (
-    LATE,
     ONE,
     ZERO,
-    Alias,
-    Closure,
     Ctx,
-    Frame,
     Local,
     LocalPlace,
-    MacroArgument,
-    Memory,
     MemPlace,
     Place,
-    TemplateArgument,
     Typed,
     Value,
     ready,
 )
-from warplint.program.unit import MAX_DEPTH, Build, ctype, declared_type, file_ctx, layout, record_ctx, size_of
+from warplint.program.typetable import ctype, size_of
+from warplint.program.unit import MAX_DEPTH, Build
 from warplint.syntax import ast
-
-_COORDINATES = {"threadIdx": "tid", "blockIdx": "ctaid", "blockDim": "ntid", "gridDim": "nctaid"}
-_NAMED_SPECIALS = {"warpSize": ("warpsize", INT)} | {
-    f"hip{name[0].upper()}{name[1:]}_{axis}": (f"{special}.{axis}", UINT)
-    for name, special in _COORDINATES.items()
-    for axis in "xyz"
-}
 
 
 # ----------------------------------------------------------------------------------------------- entry points
@@ -85,169 +72,48 @@ def deferred(build: Build, node: ast.Expr | ast.Lazy, ctx: Ctx, type_: CType | N
 
 
 # ------------------------------------------------------------------------------------------------------ names
-def _name(build: Build, node: ast.Name, ctx: Ctx) -> Typed:
-    name = node.id
-    binding = ctx.scope.find(name, ctx.at)
-    if binding is not None:
-        if isinstance(binding, MacroArgument):
-            return value(build, binding.expr, argument_ctx(binding, ctx))
-        return bound(build, binding, name)
-    special = _NAMED_SPECIALS.get(name)
-    if special is not None:
-        return Typed(ir.Special(special[0]), special[1])
-    this, record = ctx.scope.nearest()
-    if record:
-        found = _own_member(build, name, this, record)
-        if found is not None:
-            return found
-    return global_value(build, name)
-
-
-def argument_ctx(argument: MacroArgument, ctx: Ctx) -> Ctx:
-    """Where a macro's argument is evaluated: in its caller's scope, but here and now."""
-    return Ctx(argument.ctx.scope, argument.ctx.frame, ctx.out, argument.ctx.at)
-
-
-def bound(build: Build, binding: object, name: str) -> Typed:
-    """The value of what a name is bound to."""
-    match binding:
-        case Local(root=root, constant=make):
-            if make is not None:
-                fixed = make()
-                if isinstance(fixed.expr, ir.Const):
-                    return fixed
-            return places.load(build, places.whole(root))
-        case Value():
-            return force(binding)
-        case Alias():
-            place = binding.place()
-            return places.load(build, place) if place is not None else unknown(f"the reference `{name}`")
-        case Memory(symbol=symbol, type=type_):
-            return places.load(build, MemPlace(ir.Address(symbol, ZERO), type_))
-        case TemplateArgument(expr=expr, ctx=given):
-            if expr is None or given is None:
-                return unknown(f"template parameter `{name}`", uniform=True)
-            return value(build, expr, given.into(None))
-        case Closure():
-            return Typed(ir.Unknown("a lambda"), UNKNOWN)
-    return unknown(f"`{name}`")
-
-
-def force(binding: Value) -> Typed:
-    """The value behind a name, computed once."""
-    if binding.built is None:
-        if binding.busy:
-            return unknown("a value defined by itself")
-        binding.busy = True
-        try:
-            binding.built = binding.make()
-        finally:
-            binding.busy = False
-    return binding.built
-
-
-def _own_member(build: Build, name: str, this: Place | None, record: str) -> Typed | None:
-    if name == "this" and this is not None:
-        return places.address(build, this)
-    if this is not None:
-        table = layout(build, this.type._replace(dims=(), pointer=0))
-        if table is not None and name in table.fields:
-            return places.load(build, places.member(build, this, name))
-    return static_member(build, record, name, this.type if this is not None else CType(record))
-
-
-def static_member(build: Build, record: str, name: str, type_: CType) -> Typed | None:
-    """A `static constexpr` member of a record."""
-    found = build.unit.records.get(record)
-    if found is None:
-        return None
-    for item in found.members:
-        if item.name == name and "static" in item.type.qualifiers and item.init is not None:
-            ctx = record_ctx(build, found, type_)
-            ctx.scope.record = ""
-            inner = Ctx(ctx.scope, Frame("record"), None)
-            result = value(build, item.init.expr, inner)
-            return convert(result, declared_type(build, item, ctx)) if not item.dims else result
-    for base in found.bases:
-        inherited = static_member(build, strip_namespace(base), name, CType(strip_namespace(base)))
-        if inherited is not None:
-            return inherited
-    return None
-
-
-def global_value(build: Build, name: str) -> Typed:
-    """The value of a name at file scope: constant, variable, macro."""
-    unit = build.unit
-    known = unit.constants.get(name)
-    if known is not None:
-        return force(known)
-    if name in unit.options.defines:
-        return Typed(ir.Const(unit.options.defines[name]), INT)
-    macro = unit.macros.get(name)
-    if macro is not None and macro.params is None:
-        tree = calls.expansion(unit, macro)
-        if tree is None:
-            return unknown(f"macro `{name}`", uniform=True)
-        unit.constants[name] = made = Value(lambda: value(build, tree, file_ctx(unit)))
-        result = force(made)
-        if not isinstance(result.expr, ir.Const):
-            del unit.constants[name]  # it may mention names of the place where it is used
-        return result
-    item = unit.globals.get(name)
-    if item is None and "::" in name:
-        head, _, last = name.rpartition("::")
-        record = strip_namespace(head)
-        found = static_member(build, record, last, CType(record)) if record in unit.records else None
-        if found is not None:
-            return found
-        item = unit.globals.get(last)
-    if item is not None:
-        return _global(build, name, item)
-    return unknown(f"`{name}` is not defined in this file")
-
-
-def _global(build: Build, name: str, item: ast.Declarator) -> Typed:
-    unit = build.unit
-    ctx = file_ctx(unit)
-    words = item.type.qualifiers
-    if "__shared__" in words:
-        found = calls.shared(build, item, ctx)
-        return places.load(build, MemPlace(ir.Address(found.symbol, ZERO), found.type))
-    type_ = declared_type(build, item, ctx)
-    init = item.init
-    if init is not None and not type_.dims and words & {"constexpr", "const"}:
-        unit.constants[name] = made = Value(lambda: convert(value(build, init.expr, ctx), type_))
-        result = force(made)
-        if isinstance(result.expr, ir.Const) or not type_.scalar:
-            return result
-        made.built = Typed(ir.Unknown(f"constant `{name}`", True), type_)
-        return made.built
-    found = unit.memory.get(name)
-    if found is None:
-        kind: ir.Kind = "constant" if words & {"__constant__", "constexpr", "const"} else "global"
-        element = type_._replace(dims=())
-        symbol = ir.Symbol(
-            item.name, kind, element.name, element.pointer, type_.dims, size_of(build, element), item.alignment, item.span
-        )
-        unit.memory[name] = found = Memory(symbol, type_)
-    if found.symbol.kind == "constant" and init is None and type_.scalar:
-        return Typed(ir.Load(ir.Address(found.symbol, ZERO), type_.cast), type_)
-    return places.load(build, MemPlace(ir.Address(found.symbol, ZERO), type_))
 
 
 # ----------------------------------------------------------------------------------------------------- places
 def place(build: Build, node: ast.Expr, ctx: Ctx) -> Place | None:
     """The storage that an expression names, None when it names none (or none that can be followed)."""
+    found = _place(build, node, ctx)
+    if isinstance(found, MemPlace) and not found.volatile and is_volatile(node, ctx):
+        return found._replace(volatile=True)
+    return found
+
+
+def is_volatile(node: ast.Expr, ctx: Ctx) -> bool:
+    """The storage is reached through a volatile pointer or array, as far as the expression itself shows."""
+    for _ in range(16):
+        match node:
+            case ast.Name(id=name):
+                binding = ctx.scope.find(name, ctx.at)
+                return isinstance(binding, Local) and binding.root.volatile
+            case ast.Cast(type=type_):
+                return "volatile" in type_.qualifiers
+            case ast.Index(base=inner) | ast.Unary(arg=inner) | ast.Member(base=inner) | ast.Binary(left=inner):
+                node = inner
+            case _:
+                return False
+    return False
+
+
+def _place(build: Build, node: ast.Expr, ctx: Ctx) -> Place | None:
     match node:
         case ast.Name(id=name):
-            return _named_place(build, name, ctx)
+            return lookup.named_place(build, name, ctx)
         case ast.Index(base=base, index=position):
             inner = place(build, base, ctx) if not isinstance(base, (ast.Cast, ast.Call)) else None
             if inner is not None and inner.type.dims:
                 return places.index(build, inner, value(build, position, ctx).expr)
+            if inner is not None and not inner.type.pointer:
+                found = places.component(build, inner, value(build, position, ctx).expr)
+                if found is not None:
+                    return found
             pointer = places.load(build, inner) if inner is not None else value(build, base, ctx)
             if not pointer.type.pointer and not is_address(pointer.expr):
-                return calls.subscript_operator(build, pointer, position, ctx)
+                return methods.subscript_operator(build, pointer, position, ctx)
             return places.subscript(build, pointer, value(build, position, ctx).expr)
         case ast.Member(base=base, name=name, arrow=arrow):
             if arrow:
@@ -279,45 +145,6 @@ def place(build: Build, node: ast.Expr, ctx: Ctx) -> Place | None:
     return None
 
 
-def _named_place(build: Build, name: str, ctx: Ctx) -> Place | None:
-    binding = ctx.scope.find(name, ctx.at)
-    match binding:
-        case Local(root=root):
-            return places.whole(root)
-        case Alias():
-            return binding.place()
-        case MacroArgument(expr=expr):
-            return place(build, expr, argument_ctx(binding, ctx))
-        case Memory(symbol=symbol, type=type_):
-            return MemPlace(ir.Address(symbol, ZERO), type_)
-        case Value():
-            held = force(binding)
-            return None if held.type.pointer else held.place  # a pointer's place is what it points to
-        case None:
-            this, record = ctx.scope.nearest()
-            if record and this is not None:
-                if name == "this":
-                    return None
-                table = layout(build, this.type._replace(dims=(), pointer=0))
-                if table is not None and name in table.fields:
-                    return places.member(build, this, name)
-            item = build.unit.globals.get(name)
-            if item is not None:
-                _global(build, name, item)
-                found = build.unit.memory.get(name)
-                if found is not None:
-                    return MemPlace(ir.Address(found.symbol, ZERO), found.type)
-                if "__shared__" in item.type.qualifiers:
-                    found = calls.shared(build, item, file_ctx(build.unit))
-                    return MemPlace(ir.Address(found.symbol, ZERO), found.type)
-            macro = build.unit.macros.get(name)
-            if macro is not None and macro.params is None:
-                tree = calls.expansion(build.unit, macro)
-                if tree is not None and not (isinstance(tree, ast.Name) and tree.id == name):
-                    return place(build, tree, ctx)
-    return None
-
-
 # --------------------------------------------------------------------------------------------- simple operators
 def _num(build: Build, node: ast.Num, ctx: Ctx) -> Typed:
     if node.value is None:
@@ -340,7 +167,8 @@ def _unary(build: Build, node: ast.Unary, ctx: Ctx) -> Typed:
             return unknown("the address of a value", inner.type.address_of())
         return places.address(build, found)
     if node.op == "*":
-        return places.load(build, places.deref(build, value(build, node.arg, ctx)))
+        found = place(build, node, ctx)
+        return places.load(build, found) if found is not None else unknown("what a pointer points to")
     if node.op == "sizeof":
         return _sizeof(build, node.arg, ctx)
     return arith.unary(node.op, value(build, node.arg, ctx))
@@ -375,7 +203,7 @@ def _binary(build: Build, node: ast.Binary, ctx: Ctx) -> Typed:
         if item.op == ",":
             left = right
         elif left.place is not None and not left.type.scalar and not left.type.pointer:
-            left = calls.operator(build, item, left, right, ctx)
+            left = methods.operator(build, item, left, right, ctx)
         else:
             left = arith.binary(item.op, left, right, lambda type_: size_of(build, type_))
     return left
@@ -432,10 +260,23 @@ def _cast(build: Build, node: ast.Cast, ctx: Ctx) -> Typed:
     type_ = ctype(build, node.type, ctx)
     inner = value(build, node.arg, ctx)
     if not type_.scalar and type_.name != "void" and type_ != UNKNOWN and not node.type.pointer:
-        return calls.construct(build, type_, (node.arg,), node, ctx, inner)
+        return methods.construct(build, type_, (node.arg,), node, ctx, inner)
+    if type_.scalar and inner.place is not None and not inner.type.scalar:
+        return _converted(build, inner, type_, node, ctx)
     if type_.pointer and not inner.type.pointer and isinstance(inner.expr, ir.Const):
         return Typed(inner.expr, type_)
     return convert(inner, type_)
+
+
+def _converted(build: Build, inner: Typed, type_: CType, node: ast.Cast, ctx: Ctx) -> Typed:
+    """An object converted to a scalar: by its class's conversion operator, else by the storage itself."""
+    prefix = f"{inner.type.name}::operator"
+    for name in sorted(build.unit.functions):
+        if name.startswith(prefix) and scalar_name(name[len(prefix) :].strip()) is not None:
+            made = build.unit.functions[name][0]
+            return convert(inline.invoke(build, made, (), node.span, ctx, inner.place), type_)
+    seen = arith.view(inner.place, type_)
+    return places.load(build, seen) if seen is not None else Typed(inner.expr, type_)
 
 
 def _index(build: Build, node: ast.Index, ctx: Ctx) -> Typed:
@@ -445,13 +286,13 @@ def _index(build: Build, node: ast.Index, ctx: Ctx) -> Typed:
 
 def _member(build: Build, node: ast.Member, ctx: Ctx) -> Typed:
     base = node.base
-    if isinstance(base, ast.Name) and base.id in _COORDINATES and len(node.name) == 1:
+    if isinstance(base, ast.Name) and base.id in lookup.COORDINATES and len(node.name) == 1:
         if ctx.scope.find(base.id, ctx.at) is None:
-            return Typed(ir.Special(f"{_COORDINATES[base.id]}.{node.name}"), UINT)
+            return Typed(ir.Special(f"{lookup.COORDINATES[base.id]}.{node.name}"), UINT)
     found = place(build, node, ctx)
     if found is None:
         record = value(build, base, ctx.into(None)).type.name
-        static = static_member(build, record, node.name, CType(record)) if record in build.unit.records else None
+        static = lookup.static_member(build, record, node.name, CType(record)) if record in build.unit.records else None
         return static if static is not None else unknown(f"member `{node.name}`")
     if isinstance(found, MemPlace) and isinstance(found.pointer, ir.Unknown):
         return unknown(f"member `{node.name}`", found.type)
@@ -461,6 +302,12 @@ def _member(build: Build, node: ast.Member, ctx: Ctx) -> Typed:
 # ------------------------------------------------------------------------------------------------ side effects
 def _assign(build: Build, node: ast.Assign, ctx: Ctx) -> Typed:
     if node.op:
+        if ctx.out is not None and isinstance(node.target, (ast.Name, ast.Member, ast.Index)):
+            held = value(build, node.target, ctx.into(None))
+            if held.place is not None and not held.type.scalar and not held.type.pointer:
+                changed = methods.own_operator(build, f"{node.op}=", held, (node.value,), node, ctx)
+                if changed is not None:
+                    return changed
         made = ast.Binary(node.span, node.op, node.target, node.value)
         result = value(build, made, ctx)
     else:
@@ -475,7 +322,7 @@ def assign(build: Build, target: ast.Expr, result: Typed, span: ast.Span, ctx: C
     if isinstance(target, ast.Name):
         binding = ctx.scope.find(target.id, ctx.at)
         if isinstance(binding, Value) and binding.stored:
-            type_ = force(binding).type
+            type_ = lookup.force(binding).type
             fixed = convert(result, type_)
             rebind(build, ctx, target.id, fixed)
             return fixed
@@ -486,7 +333,7 @@ def assign(build: Build, target: ast.Expr, result: Typed, span: ast.Span, ctx: C
             ctx.out.append(ir.Opaque(ctx.frame.outer or span, reason))
         return result
     calls.before_write(build, ctx)
-    places.store(build, ctx, found, result, ctx.frame.outer or span)
+    aggregates.store(build, ctx, found, result, ctx.frame.outer or span)
     if result.type.pointer and isinstance(result.expr, ir.Address) and result.expr.symbol.kind == "local":
         build.escaped.append(result.expr.symbol)
     if isinstance(found, LocalPlace) and not found.type.dims:
@@ -501,6 +348,10 @@ def rebind(build: Build, ctx: Ctx, name: str, fixed: Typed) -> None:
 
 def _update(build: Build, node: ast.Update, ctx: Ctx) -> Typed:
     old = value(build, node.arg, ctx)
+    if old.place is not None and not old.type.scalar:
+        stepped = methods.own_operator(build, f"{node.op}{node.op}", old, () if node.prefix else (_ONE,), node, ctx)
+        if stepped is not None:
+            return stepped
     new = arith.binary(node.op, old, Typed(ONE, INT), lambda type_: size_of(build, type_))
     if ctx.out is None:
         return new if node.prefix else old
@@ -509,11 +360,21 @@ def _update(build: Build, node: ast.Update, ctx: Ctx) -> Typed:
     return result if node.prefix else kept
 
 
+_ONE = ast.Num(ast.Span(0, 0), 0)
+"""The unused argument by which C++ tells `x++` from `++x`."""
+
+
 def _operation_output(build: Build, node: OpOutput, ctx: Ctx) -> Typed:
     made = ctx.ops[node.op] if node.op < len(ctx.ops) else None
     if made is None:
         return unknown("the result of an instruction")
     return calls.result_of(made, node.output, BOOL if node.truth else UNKNOWN)
+
+
+def _computed(build: Build, node: Computed, ctx: Ctx) -> Typed:
+    """Register arithmetic that is not followed: a value of its arguments."""
+    args = tuple(value(build, item, ctx).expr for item in node.args)
+    return Typed(ir.Pure(node.name, args, True), BOOL if node.truth else UNKNOWN)
 
 
 def _special(build: Build, node: SpecialReg, ctx: Ctx) -> Typed:
@@ -533,7 +394,7 @@ def _init_list(build: Build, node: ast.InitList, ctx: Ctx) -> Typed:
         type_ = ctype(build, node.type, ctx)
         if type_.scalar:
             return convert(value(build, node.items[0], ctx), type_) if node.items else Typed(ZERO, type_)
-        return calls.construct(build, type_, node.items, node, ctx, None)
+        return methods.construct(build, type_, node.items, node, ctx, None)
     if len(node.items) == 1:
         return value(build, node.items[0], ctx)
     for item in node.items:
@@ -547,7 +408,7 @@ def _lambda(build: Build, node: ast.Lambda, ctx: Ctx) -> Typed:
 
 _HANDLERS: dict[type, Callable[[Build, Any, Ctx], Typed]] = {
     ast.Num: _num,
-    ast.Name: _name,
+    ast.Name: lookup.name_value,
     ast.Unary: _unary,
     ast.Binary: _binary,
     ast.Cond: _cond,
@@ -564,7 +425,6 @@ _HANDLERS: dict[type, Callable[[Build, Any, Ctx], Typed]] = {
     ast.Asm: lambda build, node, ctx: calls.assembly(build, node, ctx),
     OpOutput: _operation_output,
     SpecialReg: _special,
-    named.HELD: named.held,
+    Computed: _computed,
+    named.Held: named.held,
 }
-
-__all__ = ["LATE", "SIZES", "assign", "bound", "branch", "constant", "deferred", "force", "global_value", "join", "place", "value"]

@@ -4,8 +4,8 @@ This is what `threads`, `machine` and the rules see; nothing here knows how C++ 
 at their call sites (`Inline`), names are resolved to `Symbol`s, macros and constants are folded, and every
 synchronisation, copy, collective or tensor operation is an `Operation` with operands by role.
 
-Expressions of plain assignments are resolved on first use (`Deferred`): a generated kernel is mostly data arithmetic that
-neither control nor synchronisation depends on. `Kernel.needed()` tells which symbols matter.
+Expressions of plain assignments are resolved on first use (`Deferred`): a generated kernel is mostly data arithmetic
+that neither control nor synchronisation depends on. `program.needed(kernel)` tells which symbols matter.
 """
 
 from __future__ import annotations
@@ -253,6 +253,8 @@ class Store(Stmt):
     """Width of the access in bytes, when known."""
     atomic: bool = False
     volatile: bool = False
+    space: str = ""
+    """`shared` or `global` when the instruction says so, else empty (the pointer tells)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -368,7 +370,7 @@ class LaunchInfo:
     cooperative: bool | None = None
     """From host launches in the same file: True cooperative, False plain, None no launch seen."""
     expect: tuple[str, ...] = ()
-    """Fast paths that the user says the kernel must use: `tma`, `tcgen05`, `wgmma`, `mfma` (from --expect or the config)."""
+    """Fast paths that the user says the kernel must use: `tma`, `tcgen05`, `wgmma`, `mfma` (--expect or the config)."""
 
     @property
     def warp_size(self) -> int:

@@ -59,7 +59,11 @@ def host_scope(build: Build, name: str) -> Ctx:
 def _host_value(build: Build, declared: ast.Declarator, ctx: Ctx, text: bytes) -> Value:
     """A host local: its initial value, unless it is assigned again."""
     name = re.escape(declared.name.encode())
-    writes = len(re.findall(rb"(?<![.\w>])%s\s*(?:\.\s*\w+\s*)?(?:[-+*/]?=(?!=)|\+\+|--)|(?:\+\+|--)\s*%s\b" % (name, name), text))
+    writes = len(
+        re.findall(
+            rb"(?<![.\w>])%s\s*(?:\.\s*\w+\s*)?(?:[-+*/]?=(?!=)|\+\+|--)|(?:\+\+|--)\s*%s\b" % (name, name), text
+        )
+    )
     init = declared.init
     own = int(init is not None and build.unit.source.data[init.span.start : init.span.start + 1] not in (b"(", b"{"))
     if init is None or writes > own:
@@ -133,7 +137,11 @@ def host_launches(build: Build, kernel: str) -> tuple[ir.HostLaunch, ...]:
         if strip_namespace(launch.kernel) != plain:
             continue
         ctx = host_scope(build, launch.function)
-        smem = expr.constant(build, launch.smem, ctx) if launch.smem is not None else (0 if launch.api == "<<<>>>" else None)
+        smem = (
+            expr.constant(build, launch.smem, ctx)
+            if launch.smem is not None
+            else (0 if launch.api == "<<<>>>" else None)
+        )
         cooperative = "Cooperative" in launch.api or (
             launch.api.startswith(("cudaLaunchKernelEx", "cuLaunchKernelEx"))
             and b"LaunchAttributeCooperative" in unit.source.data
@@ -248,7 +256,9 @@ def _cluster(build: Build, fn: ast.Function, ctx: Ctx) -> ir.Fact | None:
         axes = {"x": 1, "y": 1, "z": 1}
         matches = list(_CLUSTER_ATTRIBUTE.finditer(build.unit.source.data))
         for match in matches:
-            value = expr.constant(build, parse_expression(match[2].decode("utf-8", "replace"), fn.name_span), file_ctx(build.unit))
+            value = expr.constant(
+                build, parse_expression(match[2].decode("utf-8", "replace"), fn.name_span), file_ctx(build.unit)
+            )
             if value is None or value < 1:
                 return None
             axes[match[1].decode()] = value

@@ -6,11 +6,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from warplint.program import body, effects, expr, ir, launch, places
+from warplint.program import body, effects, expr, ir, launch, places, slicing, storage
 from warplint.program.arith import unknown
 from warplint.program.ctypes import UNKNOWN, strip_namespace
+from warplint.program.fragment import open_scope
 from warplint.program.scope import Ctx, Frame, Local, Root, Scope, TemplateArgument, Typed, Value
-from warplint.program.unit import Build, Options, Unit, bind, declared_type
+from warplint.program.typetable import declared_type
+from warplint.program.unit import Build, Options, Unit, bind, budget
 from warplint.source import SourceFile, Span
 from warplint.syntax import ast, parse
 
@@ -102,18 +104,26 @@ def defined(defines: Mapping[str, int | str]) -> dict[str, str]:
 
 def kernel(unit: Unit, fn: ast.Function, fragment: bool = False) -> ir.Kernel:
     """One kernel."""
-    build = Build(unit)
+    build = Build(unit, budget=budget(len(unit.source.data)))
     scope = Scope(unit.scope)
     frame = Frame(fn.name, kernel=True, base=unit.scope, active=(fn,))
     out: list[ir.Stmt] = []
     ctx = Ctx(scope, frame, out)
+    if fragment:
+        open_scope(build, scope)
     _bind_template(build, fn, ctx)
     params = tuple(_parameter(build, param, ctx) for param in fn.params if param.name)
     launches = launch.host_launches(build, fn.name)
     data = unit.source.data
     mentions = _reached_text(unit, fn)
     info = launch.facts(build, fn, ctx.into(None), launches, mentions)
+    for declaration in unit.file.globals:
+        for item in declaration.items:
+            if "__shared__" in item.type.qualifiers and item.name.encode() in mentions:
+                storage.shared(build, item, launch.file_ctx(unit))
     body.statements(build, fn.body().body, ctx)
+    if fragment:  # its shared memory shows only where it is used
+        slicing.needed(ir.Kernel(fn.name, fn.name_span, params, ir.Seq(fn.span, tuple(out)), info, ()))
     for gap in unit.file.gaps:
         if fn.span.start <= gap.span.start < fn.span.end:
             build.note(gap.reason, gap.span)
@@ -127,7 +137,7 @@ def kernel(unit: Unit, fn: ast.Function, fragment: bool = False) -> ir.Kernel:
         launches=launches,
         incomplete=tuple(build.incomplete),
         is_amd=unit.is_amd,
-        fragment=fragment or b"__device__" not in data and len(unit.file.functions) == 1,
+        fragment=fragment or (b"__device__" not in data and len(unit.file.functions) == 1),
         source=unit.source,
     )
 
@@ -135,13 +145,20 @@ def kernel(unit: Unit, fn: ast.Function, fragment: bool = False) -> ir.Kernel:
 def _parameter(build: Build, param: ast.Param, ctx: Ctx) -> ir.Symbol:
     type_ = declared_type(build, param, ctx)
     grid_constant = "__grid_constant__" in param.type.qualifiers
-    root = Root(param.name, type_, "param", param.span, 0, grid_constant=grid_constant)
+    root = Root(
+        param.name,
+        type_,
+        "param",
+        param.span,
+        grid_constant=grid_constant,
+        volatile="volatile" in param.type.qualifiers,
+    )
     bind(build, ctx, param.name, Local(root))
     return places.leaf(build, places.whole(root))
 
 
 def _bind_template(build: Build, fn: ast.Function, ctx: Ctx) -> None:
-    """Template parameters of a kernel: what --define says, what the file instantiates it with, else unknown constants."""
+    """Template parameters of a kernel: from --define, from the file's own instantiations, else unknown constants."""
     if not fn.template:
         return
     unit = build.unit
@@ -184,4 +201,4 @@ def _reached_text(unit: Unit, fn: ast.Function) -> bytes:
     return b"\n".join(parts)
 
 
-__all__ = ["Module", "Options", "Typed", "UNKNOWN", "effects", "expr", "kernel", "lower"]
+__all__ = ["UNKNOWN", "Module", "Options", "Typed", "effects", "expr", "kernel", "lower"]

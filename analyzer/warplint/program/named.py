@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from warplint.dialects import names as name_tables
-from warplint.program import asmops, expr, ir, places
+from warplint.program import aggregates, asmops, expr, ir
 from warplint.program.arith import unknown
 from warplint.program.ctypes import UNKNOWN, VOID
 from warplint.program.scope import ZERO, Ctx, Typed
@@ -11,7 +13,9 @@ from warplint.program.unit import Build, Unit
 from warplint.source import Span
 from warplint.syntax import ast
 
-GROUPS = frozenset({"this_thread_block", "this_grid", "this_cluster", "tiled_partition", "coalesced_threads", "thread_block"})
+GROUPS = frozenset(
+    {"this_thread_block", "this_grid", "this_cluster", "tiled_partition", "coalesced_threads", "thread_block"}
+)
 """Functions of cooperative_groups that give a group object; its methods are read where they are called."""
 
 
@@ -48,30 +52,7 @@ def call(
     inner = Ctx(ctx.scope, ctx.frame, None, build.clock, made)
     site = ctx.frame.outer or span
     for op in bound.ops:
-        if ctx.out is None:
-            made.append(None)
-            continue
-        predicate: ir.Expr | None = None
-        if op.predicate is not None:
-            predicate = expr.value(build, op.predicate, inner).expr
-            if isinstance(predicate, ir.Const):
-                if not predicate.value:
-                    made.append(None)
-                    continue
-                predicate = None
-        operation = ir.Operation(
-            name=op.name,
-            span=site,
-            operands=asmops.Operands(build, inner.later(build.clock), op.operands),
-            mods=op.mods,
-            spelling=ctx.frame.spelling or name,
-            predicate=predicate,
-            chain=ctx.frame.chain,
-            inner=span if ctx.frame.outer is not None and not ctx.frame.foreign else None,
-            by_name=True,
-        )
-        ctx.out.append(ir.Do(site, operation))
-        made.append(operation)
+        made.append(asmops.operation(build, op, span, ctx, inner, name, by_name=True))
     for position, tree in bound.outputs.items():
         if position < len(args):
             target = _through(args[position], ctx, build)
@@ -80,7 +61,7 @@ def call(
         if ctx.out is not None and position < len(args):
             found = expr.place(build, _through(args[position], ctx, build), ctx)
             if found is not None:
-                places.invalidate(build, ctx, found, site, f"written by `{name}`")
+                aggregates.invalidate(build, ctx, found, site, f"written by `{name}`")
     if bound.result is None:
         return Typed(ZERO, VOID) if not row.result else unknown(f"the result of `{name}`")
     return expr.value(build, bound.result, inner)
@@ -95,27 +76,22 @@ def _through(arg: ast.Expr, ctx: Ctx, build: Build) -> ast.Expr:
     return arg
 
 
-class _Held(ast.Expr):
+@dataclass(frozen=True, slots=True)
+class Held(ast.Expr):
     """An argument whose effects have been emitted: what stands for its value from then on."""
 
-    __slots__ = ("typed",)
-
-    def __init__(self, span: Span, typed: Typed) -> None:
-        object.__setattr__(self, "span", span)
-        object.__setattr__(self, "typed", typed)
+    typed: Typed
 
 
 def _fixed(build: Build, arg: ast.Expr, ctx: Ctx) -> ast.Expr:
-    if isinstance(arg, ast.Unary) and arg.op == "&" or not build.unit.touches(arg.span):
+    if (isinstance(arg, ast.Unary) and arg.op == "&") or not build.unit.touches(arg.span):
         return arg
-    return _Held(arg.span, expr.value(build, arg, ctx))
+    return Held(arg.span, expr.value(build, arg, ctx))
 
 
-def held(build: Build, node: _Held, ctx: Ctx) -> Typed:
+def held(build: Build, node: Held, ctx: Ctx) -> Typed:
     """The value of an argument that was evaluated before the call."""
     return node.typed
 
 
-HELD = _Held
-
-__all__ = ["GROUPS", "HELD", "UNKNOWN", "call", "find", "held", "tables"]
+__all__ = ["GROUPS", "UNKNOWN", "Held", "call", "find", "held", "tables"]

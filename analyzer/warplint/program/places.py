@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from warplint.program import ir
-from warplint.program.arith import advance, convert, join, scaled, step, unknown
-from warplint.program.ctypes import UNKNOWN, CType
-from warplint.program.scope import ONE, ZERO, Ctx, LocalPlace, MemPlace, Place, Root, Typed, ready
-from warplint.program.unit import Build, layout, size_of
+from warplint.program import aggregates, ir, views
+from warplint.program.arith import advance, join, scaled, step, unknown
+from warplint.program.ctypes import UNKNOWN, Field
+from warplint.program.scope import ZERO, Ctx, LocalPlace, MemPlace, Place, Root, Typed, ready
+from warplint.program.typetable import layout, size_of
+from warplint.program.unit import Build
 from warplint.source import Span
-
-MAX_LEAVES = 64
-"""Members copied one by one when an aggregate is assigned; larger ones become unknown."""
 
 
 def whole(root: Root) -> LocalPlace:
@@ -55,16 +53,34 @@ def member(build: Build, place: Place, name: str) -> Place:
         else:
             pointer = step(place.pointer, ir.Const(found.offset))
         return MemPlace(pointer, found.type, place.volatile)
-    if found is None or table is None or table.union or place.viewed:
-        # No layout: one symbol, members are numbers in order of appearance. A union's members share storage.
+    if found is not None and table is not None and (place.origin is not None or table.shares):
+        return _part(build, place, found)
+    if found is None or table is None:
+        # No layout: one symbol, members are numbers in order of appearance.
         seen = place.root.members.setdefault(place.path, [])
         if name not in seen:
             seen.append(name)
         type_ = found.type if found is not None else UNKNOWN
-        return place._replace(dims=(None,), index=ir.Const(seen.index(name)), type=type_, viewed=True)
+        return place._replace(dims=(None,), index=ir.Const(seen.index(name)), type=type_)
     count = found.type.count()
     index = place.index if count == 1 else join("*", place.index, ir.Const(count)) if count else ir.Unknown("index")
-    return LocalPlace(place.root, (*place.path, name), place.dims + found.type.dims, index, found.type, place.viewed)
+    return LocalPlace(place.root, (*place.path, name), place.dims + found.type.dims, index, found.type)
+
+
+def _part(build: Build, place: LocalPlace, found: Field) -> Place:
+    """A member of storage that is shared or seen as another type."""
+    origin, shift = place.origin, place.shift
+    if origin is None:
+        origin, shift = views.storage(build, place), ZERO
+        if origin is not None and origin.type.dims:
+            origin = origin._replace(type=origin.type.element())
+        if origin is None:
+            seen = place.root.members.setdefault(place.path, [])
+            if found.name not in seen:
+                seen.append(found.name)
+            return place._replace(dims=(None,), index=ir.Unknown("index"), type=found.type)
+    at = ir.Unknown("an offset") if found.offset is None else ir.Const(found.offset)
+    return place._replace(type=found.type, origin=origin, shift=join("+", shift, at), bits=found.bits)
 
 
 def _nowhere(what: str) -> ir.Expr:
@@ -77,19 +93,51 @@ def index(build: Build, place: Place, position: ir.Expr) -> Place | None:
         return None
     element = place.type.element()
     if isinstance(place, MemPlace):
-        return MemPlace(step(place.pointer, scaled(position, size_of(build, element), element.name)), element, place.volatile)
+        return MemPlace(
+            step(place.pointer, scaled(position, size_of(build, element), element.name)), element, place.volatile
+        )
     count = element.count()
+    if place.origin is not None:
+        size = size_of(build, element)
+        return place._replace(shift=join("+", place.shift, scaled(position, size, element.name)), type=element)
     moved = position if count == 1 else join("*", position, ir.Const(count)) if count else ir.Unknown("index")
     return place._replace(index=join("+", place.index, moved), type=element)
+
+
+def component(build: Build, place: Place, position: ir.Expr) -> Place | None:
+    """`place[position]` where the place is a vector held like a scalar (`ext_vector_type`): a part nobody locates.
+
+    None where a class of the file may define the operator.
+    """
+    if place.type.name in build.unit.records:
+        return None
+    if isinstance(place, MemPlace):
+        return MemPlace(step(place.pointer, ir.Unknown("a component of a vector")), UNKNOWN, place.volatile)
+    return place._replace(type=UNKNOWN, origin=place.origin or place, shift=ir.Unknown("a component of a vector"))
 
 
 def address(build: Build, place: Place) -> Typed:
     """`&place`: for locals the place travels along, so that the pointer can be followed."""
     if isinstance(place, MemPlace):
         return Typed(place.pointer, place.type.address_of())
-    symbol = leaf(build, place._replace(type=place.type._replace(dims=())))
-    offset = scaled(place.index, symbol.element_bytes, place.type.name)
+    symbol, offset = _where(build, place)
     return Typed(ir.Address(symbol, offset), place.type.address_of(), place._replace(type=place.type._replace(dims=())))
+
+
+def _where(build: Build, place: LocalPlace) -> tuple[ir.Symbol, ir.Expr]:
+    """The symbol of a place (the first one of an aggregate) and the byte offset in it."""
+    real = place.origin or place
+    if not real.type.scalar and not real.type.dims:
+        shared = views.storage(build, real) if _shares(build, real) else None
+        real = shared or real
+    symbol = leaf(build, real._replace(type=real.type._replace(dims=())))
+    offset = scaled(real.index, symbol.element_bytes, real.type.name)
+    return symbol, offset if place.origin is None else join("+", offset, place.shift)
+
+
+def _shares(build: Build, place: LocalPlace) -> bool:
+    table = layout(build, place.type)
+    return table is not None and table.shares
 
 
 def deref(build: Build, pointer: Typed, volatile: bool = False) -> Place:
@@ -107,20 +155,19 @@ def load(build: Build, place: Place) -> Typed:
             element = type_.element() if len(type_.dims) == 1 else type_
             return Typed(place.pointer, element._replace(dims=()).address_of())
         element = place._replace(type=type_.element())
-        symbol = leaf(build, place._replace(type=type_._replace(dims=())))
-        offset = scaled(place.index, symbol.element_bytes, type_.name)
+        symbol, offset = _where(build, place)
         return Typed(ir.Address(symbol, offset), type_._replace(dims=()).address_of(), element)
     if isinstance(place, MemPlace):
         if type_.scalar or type_ == UNKNOWN:
             return Typed(ir.Load(place.pointer, type_.cast, place.volatile), type_)
         return Typed(ir.Load(place.pointer, "other", place.volatile), type_, place)
-    if not type_.scalar and layout(build, type_) is not None and not place.viewed:
+    if not type_.scalar and layout(build, type_) is not None:
         return Typed(ir.Unknown(f"an aggregate of type `{type_.name}`"), type_, place)
+    if place.origin is not None:
+        return views.read(build, place) if type_.scalar else unknown(f"`{place.root.name}` read as another type", type_)
     symbol = leaf(build, place)
-    if not symbol.dims and not place.viewed:
+    if not symbol.dims:
         return Typed(ir.Var(symbol), type_, None if type_.scalar else place)
-    if place.viewed and not place.root.members.get(place.path):
-        return unknown(f"`{symbol.name}` read through a pointer of another type", type_)
     return Typed(ir.Element(symbol, place.index), type_, None if type_.scalar else place)
 
 
@@ -142,10 +189,14 @@ def write(build: Build, ctx: Ctx, place: Place, value: ir.Deferred, span: Span, 
             for symbol in build.escaped:
                 out.append(_invalid(symbol, span, "may be written through a pointer"))
         return
+    if place.origin is not None:
+        if not views.write(build, ctx, place, value, span):
+            aggregates.invalidate(build, ctx, place.origin, span, f"`{place.root.name}` is written as another type")
+        return
     symbol = leaf(build, place)
-    if place.viewed:
-        out.append(_invalid(symbol, span, "is written through a pointer of another type"))
-    elif symbol.dims:
+    if not symbol.dims and (declares or (symbol.pointer and symbol not in build.initial)):
+        build.initial[symbol] = value
+    if symbol.dims:
         out.append(ir.Assign(span, symbol, ready(place.index), value, declares))
     else:
         out.append(ir.Assign(span, symbol, None, value, declares))
@@ -157,7 +208,7 @@ def _invalid(symbol: ir.Symbol, span: Span, why: str) -> ir.Assign:
 
 
 def reaches_memory(pointer: ir.Expr) -> bool:
-    """The pointer certainly does not point to a local: it is the address of a non-local, or derived from a parameter."""
+    """The pointer certainly does not point to a local: it is the address of a non-local, or comes from a parameter."""
     for _ in range(64):
         match pointer:
             case ir.Address(symbol=symbol):
@@ -171,102 +222,6 @@ def reaches_memory(pointer: ir.Expr) -> bool:
             case _:
                 return False
     return False
-
-
-def store(build: Build, ctx: Ctx, place: Place, value: Typed, span: Span, declares: bool = False) -> None:
-    """Emits the assignment of a value, member by member for aggregates."""
-    type_ = place.type
-    if type_.dims or (not type_.scalar and layout(build, type_) is not None):
-        copy(build, ctx, place, value.place, span, declares)
-        return
-    write(build, ctx, place, ready(convert(value, type_).expr), span, declares)
-
-
-def copy(build: Build, ctx: Ctx, place: Place, source: Place | None, span: Span, declares: bool = False) -> None:
-    """Emits a member-wise copy; members become unknown when there is no source to copy from."""
-    if isinstance(place, MemPlace) and not place.type.dims:  # one access of the whole width
-        invalidate(build, ctx, place, span, f"a value of type `{place.type.name}`")
-        return
-    places = leaves(build, place)
-    sources = leaves(build, source) if source is not None and source.type == place.type else None
-    if places is None:
-        invalidate(build, ctx, place, span, f"an aggregate of type `{place.type.name}` is assigned as a whole")
-        return
-    for i, target in enumerate(places):
-        if sources is not None and i < len(sources):
-            write(build, ctx, target, ready(load(build, sources[i]).expr), span, declares)
-        else:
-            write(build, ctx, target, ready(ir.Unknown("part of an aggregate whose value is not known")), span, declares)
-
-
-def leaves(build: Build, place: Place) -> list[Place] | None:
-    """The scalar places inside a place, in order; None when there are too many or a layout is missing."""
-    result: list[Place] = []
-    stack: list[Place] = [place]
-    while stack:
-        top = stack.pop()
-        if len(result) + len(stack) > MAX_LEAVES:
-            return None
-        if top.type.dims:
-            count = top.type.dims[0]
-            if count is None or count > MAX_LEAVES:
-                return None
-            inner = [index(build, top, ir.Const(i)) for i in range(count)]
-            stack.extend(item for item in reversed(inner) if item is not None)
-            continue
-        table = None if top.type.scalar else layout(build, top.type)
-        if table is not None and table.union:
-            return None
-        if table is not None:
-            stack.extend(member(build, top, name) for name in reversed(table.fields))
-        else:
-            result.append(top)
-    return result
-
-
-def invalidate(build: Build, ctx: Ctx, place: Place, span: Span, why: str) -> None:
-    """Emits writes of unknown values to everything that lies in a place."""
-    if ctx.out is None:
-        return
-    if isinstance(place, MemPlace):
-        ctx.out.append(ir.Store(span, ready(place.pointer), ready(ir.Unknown(why)), size_of(build, place.type)))
-        return
-    inner = leaves(build, place)
-    symbols: list[ir.Symbol] = []
-    if inner is None:
-        prefix = place.path
-        symbols = [symbol for path, symbol in place.root.leaves.items() if path[: len(prefix)] == prefix]
-        _touch_all(build, place, symbols)
-    else:
-        for item in inner:
-            if isinstance(item, LocalPlace):
-                symbol = leaf(build, item)
-                if symbol not in symbols:
-                    symbols.append(symbol)
-    for symbol in symbols:
-        ctx.out.append(
-            ir.Assign(span, symbol, ready(ir.Unknown("index")) if symbol.dims else None, ready(ir.Unknown(why)))
-        )
-
-
-def _touch_all(build: Build, place: LocalPlace, symbols: list[ir.Symbol]) -> None:
-    """Creates the leaves of a large aggregate, one per member path, so that a whole write reaches all of them."""
-    stack: list[LocalPlace] = [place]
-    steps = 0
-    while stack and steps < 1024:
-        steps += 1
-        top = stack.pop()
-        inner = top._replace(type=top.type._replace(dims=()), index=ir.Unknown("index")) if top.type.dims else top
-        table = None if inner.type.scalar else layout(build, inner.type)
-        if table is None or table.union:
-            symbol = leaf(build, inner)
-            if symbol not in symbols:
-                symbols.append(symbol)
-            continue
-        for name in reversed(table.fields):
-            child = member(build, inner, name)
-            if isinstance(child, LocalPlace):
-                stack.append(child)
 
 
 def temporary(build: Build, ctx: Ctx, value: Typed, span: Span, name: str = "") -> Typed:
@@ -301,9 +256,3 @@ def stable(expr: ir.Expr) -> bool:
             case _:
                 return False
     return False
-
-
-__all__ = [
-    "ONE", "Place", "address", "convert", "copy", "deref", "index", "invalidate", "leaf", "leaves", "load", "member",
-    "reaches_memory", "stable", "store", "subscript", "temporary", "whole", "write", "CType",
-]  # fmt: skip

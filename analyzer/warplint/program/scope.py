@@ -47,6 +47,8 @@ class Root:
     members: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
     """For types without a known layout: member names seen, by path; a member's number is its index there."""
     grid_constant: bool = False
+    volatile: bool = False
+    """Declared volatile (for a pointer: what it points to)."""
     plain: bool = False
     """A scalar that is no pointer, or a one-dimensional array of such."""
 
@@ -63,8 +65,12 @@ class LocalPlace(NamedTuple):
     dims: tuple[int | None, ...]
     index: ir.Expr
     type: CType
-    viewed: bool = False
-    """Seen through a pointer of another element type: reads are unknown, writes invalidate the whole leaf."""
+    origin: LocalPlace | None = None
+    """For storage seen as another type: the place it really is. `shift` then tells where in it, not `index`."""
+    shift: ir.Expr = ZERO
+    """Bytes from the start of `origin`."""
+    bits: tuple[int, int] | None = None
+    """For a bit-field: its first bit after `shift`, and its width."""
 
 
 class MemPlace(NamedTuple):
@@ -121,6 +127,7 @@ class Memory:
 
     symbol: ir.Symbol
     type: CType
+    volatile: bool = False
 
 
 @dataclass(slots=True, eq=False)
@@ -161,7 +168,7 @@ Binding = Local | Value | Alias | Memory | TypeAlias | TemplateArgument | Closur
 class Scope:
     """One lexical scope."""
 
-    __slots__ = ("names", "parent", "this", "record")
+    __slots__ = ("names", "parent", "record", "this")
 
     def __init__(self, parent: Scope | None, this: Place | None = None, record: str = "") -> None:
         self.parent = parent

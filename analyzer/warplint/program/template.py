@@ -2,32 +2,27 @@
 
 Nearly every call of a generated kernel is such a helper, and most only move data. The helper is read once; a call then
 makes its operations, stores and assignments without building the call's arguments: an argument is parsed when somebody
-asks for the operand or value that it stands for. Only the names of the variables that are written are read from the text.
+asks for the operand or value that it stands for. Only the names of variables that are written are read from the text.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 
 from warplint.dialects import asm as asm_dialect
-from warplint.program import asmops, effects, expr, inline, ir, places
+from warplint.program import asmops, calltext, effects, expr, ir, parameters, places
 from warplint.program.arith import convert, unknown
 from warplint.program.asmops import MANY_OUTPUTS, guarded
 from warplint.program.ctypes import UNKNOWN, CType
 from warplint.program.scope import Ctx, Frame, Local, Scope, Typed, Value, ready
-from warplint.program.unit import Build, Unit, ctype
+from warplint.program.typetable import ctype
+from warplint.program.unit import Build, Unit
 from warplint.source import Span
 from warplint.syntax import ast, parse_expression
 
 LONG_CALL = 300
 """Calls longer than this (bytes) are not parsed as a whole to get at one argument."""
-
-_TARGET = re.compile(r"\(?\s*(?:\(\s*\(\s*[\w ]+\*\s*\)\s*)?([A-Za-z_]\w*)\s*\)?\s*(?:\[(.*)\])?\s*\)?")
-_CAST = re.compile(r"\(\s*\(\s*([\w ]+?)\s*\*\s*\)")
-_NEXT = re.compile(rb'[(\[{)\]},"\']')
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,6 +69,8 @@ def _read(unit: Unit, fn: ast.Function) -> Template | None:
     start, end = fn.span.start, items[-1].span.start
     if declarations and unit.touches(Span(declarations[0].span.start, end)):
         return None
+    if any("__shared__" in item.type.qualifiers for declared in declarations for item in declared.items):
+        return None
     if any(item.type.reference for declared in declarations for item in declared.items):
         return None
     node = items[-1].value.expr
@@ -90,13 +87,15 @@ def _read(unit: Unit, fn: ast.Function) -> Template | None:
             return None
         outputs.append((i, index))
     del start
-    return Template(fn, node, result, tuple(declarations), tuple(outputs), max((item for _, item in outputs), default=-1))
+    return Template(
+        fn, node, result, tuple(declarations), tuple(outputs), max((item for _, item in outputs), default=-1)
+    )
 
 
 class Call:
     """One call of a template: its arguments by text, and the helper's scope when somebody needs it."""
 
-    __slots__ = ("build", "template", "lazy", "ctx", "clock", "_parts", "_inner", "ops")
+    __slots__ = ("_inner", "_parts", "build", "clock", "ctx", "lazy", "ops", "template")
 
     def __init__(self, build: Build, template: Template, lazy: ast.Lazy, ctx: Ctx) -> None:
         self.build = build
@@ -111,7 +110,7 @@ class Call:
     def parts(self) -> list[Span]:
         """The spans of the arguments."""
         if self._parts is None:
-            self._parts = split(self.build.unit.source.data, self.lazy.span)
+            self._parts = calltext.split(self.build.unit.source.data, self.lazy.span)
         return self._parts
 
     def argument(self, i: int) -> ast.Expr | None:
@@ -139,7 +138,7 @@ class Call:
                     scope.declare(param.name, Value(lambda i=i: self._value(i, outside)))
             for declaration in self.template.locals:
                 for declared in declaration.items:
-                    inline._local_value(build, declared, inner)
+                    parameters.local_value(build, declared, inner)
             self._inner = inner.later(build.clock)
         return self._inner
 
@@ -163,7 +162,6 @@ class Call:
         finally:
             build.depth = depth
 
-
     def output(self, tree: ast.Expr | None) -> Typed:
         """What an output of the assembly receives; None stands for a computation that is not followed."""
         if tree is not None:
@@ -175,7 +173,7 @@ class Call:
 class CallOperands(Mapping[str, ir.Expr]):
     """Operands of an operation of a template call, resolved one by one when asked for."""
 
-    __slots__ = ("_call", "_trees", "_done")
+    __slots__ = ("_call", "_done", "_trees")
 
     def __init__(self, call: Call, trees: Mapping[str, ast.Expr]) -> None:
         self._call = call
@@ -201,39 +199,6 @@ class CallOperands(Mapping[str, ir.Expr]):
 
     def __contains__(self, role: object) -> bool:
         return role in self._trees
-
-
-def split(data: bytes, span: Span, last: int = 1 << 30) -> list[Span]:
-    """The spans of a call's arguments up to number `last`, from the text of the call."""
-    opening = data.find(b"(", span.start, span.end)
-    parts: list[Span] = []
-    if opening == -1:
-        return parts
-    depth, start, at = 0, opening + 1, opening
-    search = _NEXT.search
-    while True:
-        match = search(data, at, span.end)
-        if match is None:
-            return parts
-        at = match.end()
-        letter = data[at - 1]
-        if letter in b"([{":
-            depth += 1
-        elif letter in b")]}":
-            depth -= 1
-            if depth == 0:
-                if data[start : at - 1].strip():
-                    parts.append(Span(start, at - 1))
-                return parts
-        elif letter == 44:  # a comma
-            if depth == 1:
-                parts.append(Span(start, at - 1))
-                if len(parts) > last:
-                    return parts
-                start = at
-        else:  # a quote: to its end
-            close = data.find(data[at - 1 : at], at, span.end)
-            at = close + 1 if close != -1 else span.end
 
 
 def emit(build: Build, template: Template, lazy: ast.Lazy, ctx: Ctx) -> bool:
@@ -270,7 +235,7 @@ def emit(build: Build, template: Template, lazy: ast.Lazy, ctx: Ctx) -> bool:
 class _Result:
     """The value of one output, resolved when called."""
 
-    __slots__ = ("call", "tree", "symbol")
+    __slots__ = ("call", "symbol", "tree")
 
     def __init__(self, call: Call, tree: ast.Expr | None, symbol: ir.Symbol) -> None:
         self.call = call
@@ -311,16 +276,16 @@ def _operation(
             if not predicate.value:
                 return None
             predicate = None
-    elif op.name == "ld":
+    elif op.name == "ld" and "cta" not in op.operands:
         source = op.operands.get("src")
         if source is not None:
             return _LateLoad(call, source)  # type: ignore[return-value]
-    if op.name == "st" and "dst" in op.operands:
+    if op.name == "st" and "dst" in op.operands and "cta" not in op.operands:
         trees = op.operands
         width = trees.get("bytes")
         value = ir.Deferred(_Operand(call, trees["value"])) if "value" in trees else ready(ir.Unknown("stored data"))
         bytes_ = width.value if isinstance(width, ast.Num) else None
-        stmt = ir.Store(site, ir.Deferred(_Operand(call, trees["dst"])), value, bytes_)
+        stmt = ir.Store(site, ir.Deferred(_Operand(call, trees["dst"])), value, bytes_, space=asmops.space(op))
         if predicate is None:
             out.append(stmt)
         else:
@@ -354,13 +319,13 @@ def _targets(
     if not template.outputs:
         return []
     data = build.unit.source.data
-    parts = split(data, call.lazy.span, template.last)
+    parts = calltext.split(data, call.lazy.span, template.last)
     found: list[tuple[ir.Symbol, ir.Deferred | None]] = []
     for _, param in template.outputs:
         if param >= len(parts):
             return None
         part = parts[param]
-        target = _target(data[part.start : part.end])
+        target = calltext.target(data[part.start : part.end])
         if target is None:
             return None
         name, index, cast = target
@@ -395,19 +360,3 @@ class _Index:
         tree = self.call.argument(self.param)
         found = expr.place(self.call.build, tree, self.call.ctx.later(self.call.clock)) if tree is not None else None
         return found.index if isinstance(found, places.LocalPlace) else ir.Unknown("index")
-
-
-@lru_cache(65536)
-def _target(text: bytes) -> tuple[str, str | None, str] | None:
-    """`x`, `x[i]` and `((T*)x)[i]` as `(x, i, T)`."""
-    words = text.decode("utf-8", "replace").strip()
-    if "?" in words or "." in words or "->" in words:
-        return None
-    match = _TARGET.fullmatch(words)
-    if match is None:
-        return None
-    index = match[2]
-    if index is not None and (index.count("[") != index.count("]") or "][" in index):
-        return None
-    cast = _CAST.match(words)
-    return match[1], None if index is None else index.strip(), cast[1] if cast else ""

@@ -235,6 +235,8 @@ class Declarator:
     span: Span = Span(0, 0)
     alignment: int = 0
     """Bytes from `alignas`/`__align__` when a literal, else 0."""
+    bits: int = 0
+    """Width of a bit-field when a literal, else 0. A nameless bit-field is a member named ""."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -381,7 +383,11 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A class, struct or union: its data members in order (base classes are named, not followed)."""
+    """A class, struct or union: its data members in order (base classes are named, not followed).
+
+    A nameless inner record is a member named "" whose type names that record, as `<struct@N>` or `<union@N>` with N
+    the byte where it begins; a nameless bit-field is a member named "" with its width.
+    """
 
     name: str
     members: tuple[Declarator, ...]

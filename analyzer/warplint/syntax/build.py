@@ -10,7 +10,11 @@ from tree_sitter import Node
 
 from warplint.source import Span
 from warplint.syntax import ast
-from warplint.syntax.expressions import (
+from warplint.syntax.expressions import Expressions
+from warplint.syntax.grammar import kinds, parse_tree
+from warplint.syntax.marks import Mark
+from warplint.syntax.mask import mask
+from warplint.syntax.nodes import (
     CALL,
     F_ARGUMENT,
     F_ARGUMENTS,
@@ -20,10 +24,7 @@ from warplint.syntax.expressions import (
     PARENTHESIZED,
     QUALIFIED,
     TEMPLATED,
-    Expressions,
 )
-from warplint.syntax.grammar import kinds, parse_tree
-from warplint.syntax.mask import Mark, mask
 from warplint.syntax.statements import Statements
 
 _ASSIGNMENT, _UPDATE, _CAST = kinds("assignment_expression"), kinds("update_expression"), kinds("cast_expression")
@@ -52,26 +53,31 @@ class Builder:
         self.unrolls = unrolls or {}
         self.macros = macros or {}
         self.shift = shift
+        self.fixed = fixed
+        self.span: Callable[[Node], Span] = _plain_span
+        """The span of a node in the original file."""
         if fixed is not None:
-            self.span: Callable[[Node], Span] = lambda node: fixed
+            self.span = lambda node: fixed
         elif shift:
             self.span = lambda node: Span(node.start_byte + shift, node.end_byte + shift)
         self.types: dict[tuple[bytes, int, bool], ast.TypeName] = {}
         self.type_names: set[str] = set()
         self.function_names: set[str] = set()
         self.declared: set[str] = set()
+        self.base_names: set[str] = set()
+        self.bit_marks = [mark for mark in marks if mark.kind == "bits"]
+        self.bit_starts = [mark.start for mark in self.bit_marks]
         self.mark_starts = [mark.start for mark in marks]
         self.aligned = [(mark, bytes_) for mark in marks if (bytes_ := _alignment(mark))]
         self.aligned_starts = [mark.start for mark, _ in self.aligned]
         self.string_marks = {mark.start: mark for mark in marks if mark.kind == "string"}
         self.string_starts = sorted(self.string_marks)
+        self.level = 0
+        """Levels of statements and expressions being built."""
+        self.busy: set[str] = set()
+        """String macros being resolved: one that names itself is unknown."""
         self.expressions = Expressions(self)
         self.statements = Statements(self)
-
-    @staticmethod
-    def span(node: Node) -> Span:
-        """The span of a node in the original file."""
-        return Span(node.start_byte, node.end_byte)
 
     # ------------------------------------------------------------------------------------------------- lazies
     def lazy(self, node: Node, span: Span | None = None) -> ast.Lazy:
@@ -129,30 +135,25 @@ class Builder:
 
     def arguments_lazy(self, start: int, end: int) -> ast.Lazy:
         """The same, where the grammar took the arguments for parameters: they are parsed again as arguments."""
-        made = ast.Lazy(Span(start + self.shift, end + self.shift), lambda: ast.Unparsed(made.span, ""))
-        if self.span is not Builder.span and not self.shift:
-            made.span = self.span(None)  # type: ignore[arg-type]  # a fixed span looks at no node
+        span = self.fixed or Span(start + self.shift, end + self.shift)
 
         def make() -> ast.Expr:
             call = self.again(b"f", start, end)
             if isinstance(call, ast.Call):
-                return ast.InitList(made.span, call.args)
-            return ast.Unparsed(made.span, self.text[start:end].decode("utf-8", "replace"))
+                return ast.InitList(span, call.args)
+            return ast.Unparsed(span, self.text[start:end].decode("utf-8", "replace"))
 
-        made.make = make
-        return made
+        return ast.Lazy(span, make)
 
     def text_lazy(self, start: int, end: int) -> ast.Lazy:
         """A piece of the text that the grammar took for a declaration, parsed again as an expression."""
-        made = self.arguments_lazy(start, end)
-        made.make = lambda: self.again(b"", start, end)
-        return made
+        span = self.fixed or Span(start + self.shift, end + self.shift)
+        return ast.Lazy(span, lambda: self.again(b"", start, end))
 
     def again(self, before: bytes, start: int, end: int) -> ast.Expr:
         """Parse `[start, end)` as an expression, behind the text `before`; offsets stay those of the file."""
         raw = self.text[start:end].rstrip(b"; \t\r\n")
-        fixed = None if self.span is Builder.span or self.shift else self.span(None)  # type: ignore[arg-type]
-        return expression(before + raw, self.shift + start - len(before), fixed, self)
+        return expression(before + raw, self.shift + start - len(before), self.fixed, self)
 
     # ----------------------------------------------------------------------------------------- marks and macros
     def alignment(self, start: int, end: int) -> int:
@@ -197,7 +198,9 @@ class Builder:
             return self.string_macro(made.id, depth + 1)
         return None
 
-    busy: set[str] = set()
+
+def _plain_span(node: Node) -> Span:
+    return Span(node.start_byte, node.end_byte)
 
 
 def _alignment(mark: Mark) -> int:
@@ -230,6 +233,7 @@ def expression(raw: bytes, offset: int, fixed: Span | None, parent: Builder | No
     whole = fixed or Span(offset, offset + len(raw))
     if parent is not None:
         builder.type_names, builder.function_names = parent.type_names, parent.function_names
+        builder.busy = parent.busy
     node: Node | None = tree.root_node
     for child in (0, "body", 1, "declarator", "value"):  # function, block, declaration, `x=(...)`, `(...)`
         if node is not None:

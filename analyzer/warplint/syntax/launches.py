@@ -16,8 +16,8 @@ from tree_sitter import Node
 from warplint.source import Span
 from warplint.syntax import ast
 from warplint.syntax.build import Builder, expression
-from warplint.syntax.expressions import CALL
 from warplint.syntax.grammar import kind
+from warplint.syntax.nodes import CALL
 
 MAX_LAUNCHES = 1000
 _REACH = 1 << 16
@@ -41,10 +41,11 @@ _CLUSTER = re.compile(rb"clusterDim\s*\.\s*([xyz])\s*=(?!=)\s*([^;]{1,200});")
 
 
 def holder(functions: Sequence[ast.Function], offset: int) -> ast.Function | None:
-    """The function whose span holds an offset (functions in source order)."""
+    """The innermost function whose span holds an offset (functions in source order; methods of local records nest)."""
     at = bisect_right(functions, offset, key=lambda function: function.span.start) - 1
-    if at >= 0 and functions[at].span.start <= offset < functions[at].span.end:
-        return functions[at]
+    for function in functions[max(0, at - 50) : at + 1][::-1]:
+        if function.span.start <= offset < function.span.end:
+            return function
     return None
 
 

@@ -10,96 +10,63 @@ from tree_sitter import Node
 
 from warplint.source import Span
 from warplint.syntax import ast
-from warplint.syntax.expressions import (
+from warplint.syntax.declarations import Declarations
+from warplint.syntax.grammar import field, kind, kinds
+from warplint.syntax.leaves import STATEMENT_WORDS
+from warplint.syntax.nodes import (
     COMMENT,
+    DECLARATION,
+    EXPRESSION_STATEMENT,
+    F_ALTERNATIVE,
     F_BODY,
     F_CONDITION,
     F_CONSEQUENCE,
     F_DECLARATOR,
     F_RIGHT,
-    F_SIZE,
     F_TYPE,
     F_VALUE,
-    FUNCTION_DECLARATORS,
     IDENTIFIERS,
-    INIT_DECLARATOR,
-    K_INIT_LIST,
-    POINTER_DECLARATORS,
-    REFERENCE_DECLARATORS,
-    STATEMENT_WORDS,
+    K_COMPOUND,
+    MAX_DEPTH,
 )
-from warplint.syntax.grammar import LANGUAGE, field, kind, kinds
 
 if TYPE_CHECKING:
     from warplint.syntax.build import Builder
 
-MAX_NESTING = 120
-"""Levels of nested statements that are built (an `else if` counts as one); deeper ones become a `Gap`."""
 
-_Out = list[ast.Stmt]
-_Build = Callable[["Statements", Node, _Out], None]
-
+Out = list[ast.Stmt]
+_Build = Callable[["Statements", Node, Out], None]
 _F_INITIALIZER, _F_UPDATE, _F_LABEL = field("initializer"), field("update"), field("label")
-_F_ALTERNATIVE, _F_PARAMETERS = field("alternative"), field("parameters")
-K_COMPOUND, _K_ELSE, _K_IF = kind("compound_statement"), kind("else_clause"), kind("if_statement")
-_K_CASE, _K_CONDITION, _K_FOR = kind("case_statement"), kind("condition_clause"), kind("for_statement")
-_K_ARGUMENTS, _K_BINDING, _K_ALIGNAS = (
-    kind("argument_list"),
-    kind("structured_binding_declarator"),
-    kind("alignas_qualifier"),
-)
-_K_PRIMITIVE, _K_ATTRIBUTES = kind("primitive_type"), kind("attribute_declaration")
-DECLARATION = kinds("declaration")
-_EXPRESSION_STATEMENT = kinds("expression_statement")
-DECLARATORS = (
-    INIT_DECLARATOR
-    | IDENTIFIERS
-    | POINTER_DECLARATORS
-    | REFERENCE_DECLARATORS
-    | FUNCTION_DECLARATORS
-    | kinds("array_declarator", "parenthesized_declarator", "attributed_declarator", "structured_binding_declarator")
-)
-_K_EQUALS = LANGUAGE.id_for_node_kind("=", False)
-_K_COMMA = LANGUAGE.id_for_node_kind(",", False)
-_K_IDENTIFIER = kind("identifier")
-_K_INIT = kind("init_declarator")
-_K_ARRAY = min(kinds("array_declarator"))
-_HIDES = re.compile(rb"[{};]|\b(?:if|else|for|while|do|switch|return|break|continue|goto)\b|\w\s*\(")
-_ALIGNAS = re.compile(rb"\balignas\s*\(\s*(\d{1,6})\s*\)")
+_K_IF, _K_CASE, _K_CONDITION = kind("if_statement"), kind("case_statement"), kind("condition_clause")
+_K_ATTRIBUTES = kind("attribute_declaration")
+HIDES = re.compile(rb"[{};]|\b(?:if|else|for|while|do|switch|return|break|continue|goto)\b|\w\s*\(")
 
 
-class Statements:
+class Statements(Declarations):
     """Builds statements of one text."""
 
     def __init__(self, builder: Builder) -> None:
-        self.builder = builder
-        self.text = builder.text
-        self.span = builder.span
-        self.lazy = builder.lazy
+        super().__init__(builder)
         self.unrolls = builder.unrolls
-        self.heads: dict[bytes, tuple[ast.TypeName, int]] = {}
-        self.broken = False
-        """Whether the tree has errors at all."""
-        self.depth = 0
 
-    # ------------------------------------------------------------------------------------------------ blocks
     def block(self, node: Node | None) -> ast.Block:
         """A block: the statements in braces, or the single statement that stands for one."""
         if node is None:
             return ast.Block(Span(0, 0), ())
-        out: _Out = []
+        out: Out = []
         if node.kind_id == K_COMPOUND:
             self.many(node.children, out)
         else:
             self.one(node, out)
         return ast.Block(self.span(node), tuple(out))
 
-    def many(self, nodes: Iterable[Node], out: _Out) -> None:
+    def many(self, nodes: Iterable[Node], out: Out) -> None:
         """Build statements in order."""
-        if self.depth >= MAX_NESTING:
+        builder = self.builder
+        if builder.level >= MAX_DEPTH:
             self.too_deep(nodes, out)
             return
-        self.depth += 1
+        builder.level += 1
         try:
             for node in nodes:
                 make = _BUILDERS.get(node.kind_id)
@@ -110,41 +77,41 @@ class Statements:
                 elif node.is_named:
                     self.gap(node, out)
         finally:
-            self.depth -= 1
+            builder.level -= 1
 
-    def one(self, node: Node, out: _Out) -> None:
+    def one(self, node: Node, out: Out) -> None:
         """Build one statement."""
         self.many((node,), out)
 
-    def hidden(self, node: Node, out: _Out) -> None:
+    def hidden(self, node: Node, out: Out) -> None:
         """After a statement with an ERROR node among its parts: a `Gap`, where that may hide statements."""
-        if node.kind_id == K_COMPOUND or node.kind_id in _EXPRESSION_STATEMENT:
+        if node.kind_id == K_COMPOUND or node.kind_id in EXPRESSION_STATEMENT:
             return  # their parts were looked at one by one
-        parts = errors(node) if node.kind_id in DECLARATION else node.children
+        parts = [error for error, _ in errors(node)] if node.kind_id in DECLARATION else node.children
         for part in parts:
-            if part.is_error and _HIDES.search(self.text, part.start_byte, part.end_byte):
+            if part.is_error and HIDES.search(self.text, part.start_byte, part.end_byte):
                 out.append(ast.Gap(self.span(part), "could not be parsed"))
                 return
 
-    def too_deep(self, nodes: Iterable[Node], out: _Out) -> None:
+    def too_deep(self, nodes: Iterable[Node], out: Out) -> None:
         """Stand-in for statements below the depth bound."""
         listed = [node for node in nodes if node.is_named]
         if listed:
             span = self.span(listed[0])
-            out.append(ast.Gap(Span(span.start, self.span(listed[-1]).end), f"nested deeper than {MAX_NESTING}"))
+            out.append(ast.Gap(Span(span.start, self.span(listed[-1]).end), f"nested deeper than {MAX_DEPTH}"))
 
-    def gap(self, node: Node, out: _Out) -> None:
+    def gap(self, node: Node, out: Out) -> None:
         """A node that is no statement we know: broken text, or a construct that is not followed."""
         if node.is_error:
             raw = self.text[node.start_byte : node.end_byte]
-            if not _HIDES.search(raw) and len(raw) < 200:
+            if not HIDES.search(raw) and len(raw) < 200:
                 return  # a stray word hides nothing; the file's list of gaps has it
             out.append(ast.Gap(self.span(node), "could not be parsed"))
             return
         out.append(ast.Gap(self.span(node), f"{node.type.replace('_', ' ')} is not followed"))
 
-    # -------------------------------------------------------------------------------------------- statements
-    def expression(self, node: Node, out: _Out) -> None:
+    def expression(self, node: Node, out: Out) -> None:
+        """`x;`; a lone semicolon is nothing."""
         inner = node.child(0)
         if inner is None or not inner.is_named:
             return  # a lone semicolon
@@ -158,25 +125,26 @@ class Statements:
 
     def hides(self, node: Node) -> bool:
         """Whether broken text inside a statement may hide other statements."""
-        for error in errors(node):
-            if error.is_error and _HIDES.search(self.text, error.start_byte, error.end_byte):
+        for error, _ in errors(node):
+            if error.is_error and HIDES.search(self.text, error.start_byte, error.end_byte):
                 return True
         return False
 
-    def nested(self, node: Node, out: _Out) -> None:
+    def nested(self, node: Node, out: Out) -> None:
+        """Braces inside braces."""
         out.append(self.block(node))
 
-    def nothing(self, node: Node, out: _Out) -> None:
+    def nothing(self, node: Node, out: Out) -> None:
         """A declaration without run-time effect: aliases, local records, static_assert."""
 
-    def if_(self, node: Node, out: _Out) -> None:
+    def if_(self, node: Node, out: Out) -> None:
         """`else if` chains are walked, not recursed into: generated dispatch code has long ones."""
         chain: list[tuple[Node, ast.Stmt | None, ast.Lazy, ast.Block, bool]] = []
         last: ast.Block | None = None
         current: Node | None = node
         while current is not None:
-            if self.depth + len(chain) >= MAX_NESTING:
-                deep: _Out = []
+            if self.builder.level + len(chain) >= MAX_DEPTH:
+                deep: Out = []
                 self.too_deep((current,), deep)
                 if not chain:
                     out.extend(deep)
@@ -186,7 +154,7 @@ class Statements:
             then = self.block(current.child_by_field_id(F_CONSEQUENCE))
             second = current.child(1)
             chain.append((current, init, test, then, second is not None and not second.is_named))
-            otherwise = current.child_by_field_id(_F_ALTERNATIVE)
+            otherwise = current.child_by_field_id(F_ALTERNATIVE)
             current = None
             if otherwise is not None:
                 inner = next((c for c in otherwise.named_children if c.kind_id not in COMMENT), None)
@@ -214,7 +182,7 @@ class Statements:
         value = clause.child_by_field_id(F_VALUE)
         if value is None:
             return None, self.builder.broken(clause)
-        start: _Out = []
+        start: Out = []
         initializer = clause.child_by_field_id(_F_INITIALIZER)
         if initializer is not None:
             self.many([child for child in initializer.named_children], start)
@@ -234,11 +202,12 @@ class Statements:
             return ast.Block(start[0].span, tuple(start)), test
         return (start[0] if start else None), test
 
-    def for_(self, node: Node, out: _Out) -> None:
-        start: _Out = []
+    def for_(self, node: Node, out: Out) -> None:
+        """`for (init; test; step) body`."""
+        start: Out = []
         initializer = node.child_by_field_id(_F_INITIALIZER)
         if initializer is not None:
-            if initializer.kind_id in DECLARATION or initializer.kind_id in _EXPRESSION_STATEMENT:
+            if initializer.kind_id in DECLARATION or initializer.kind_id in EXPRESSION_STATEMENT:
                 self.one(initializer, start)
             else:
                 start.append(ast.ExprStmt(self.span(initializer), self.lazy(initializer)))
@@ -258,7 +227,7 @@ class Statements:
             )
         )
 
-    def range_for(self, node: Node, out: _Out) -> None:
+    def range_for(self, node: Node, out: Out) -> None:
         """`for (T x : range)`: a loop whose variable and trip count are not known."""
         span = self.span(node)
         declarator, over = node.child_by_field_id(F_DECLARATOR), node.child_by_field_id(F_RIGHT)
@@ -274,23 +243,26 @@ class Statements:
         body = self.block(node.child_by_field_id(F_BODY))
         out.append(ast.For(span, init, test, None, body, self.unrolls.get(node.start_byte, 0)))
 
-    def while_(self, node: Node, out: _Out) -> None:
+    def while_(self, node: Node, out: Out) -> None:
+        """`while (test) body`."""
         init, test = self.condition(node)
         loop = ast.While(self.span(node), test, self.block(node.child_by_field_id(F_BODY)))
         # A variable declared in the condition is set anew every round, which no other node says.
         out.append(loop if init is None else ast.Gap(loop.span, "declaration in a loop condition"))
 
-    def do(self, node: Node, out: _Out) -> None:
+    def do(self, node: Node, out: Out) -> None:
+        """`do body while (test);`."""
         _, test = self.condition(node)
         out.append(ast.While(self.span(node), test, self.block(node.child_by_field_id(F_BODY)), True))
 
-    def switch(self, node: Node, out: _Out) -> None:
+    def switch(self, node: Node, out: Out) -> None:
+        """`switch (x) { case 1: ... }`."""
         init, test = self.condition(node)
         if init is not None:
             out.append(init)
         body = node.child_by_field_id(F_BODY)
         cases: list[ast.Case] = []
-        stray: _Out = []
+        stray: Out = []
         for child in body.children if body is not None else ():
             if child.kind_id == _K_CASE:
                 self.case(child, cases)
@@ -313,38 +285,42 @@ class Statements:
                 (labels if child.kind_id == _K_CASE else inside).append(child)
             elif not child.is_named and child.type == ":":
                 seen = True
-        body: _Out = []
+        body: Out = []
         self.many(inside, body)
         built = self.builder.expressions.build(value) if value is not None else None
         cases.append(ast.Case(built, tuple(body), self.span(node)))
-        if self.depth < MAX_NESTING:
-            self.depth += 1
+        if self.builder.level < MAX_DEPTH:
+            self.builder.level += 1
             for label in labels:
                 self.case(label, cases)
-            self.depth -= 1
+            self.builder.level -= 1
 
-    def break_(self, node: Node, out: _Out) -> None:
+    def break_(self, node: Node, out: Out) -> None:
+        """`break;`."""
         out.append(ast.Break(self.span(node)))
 
-    def continue_(self, node: Node, out: _Out) -> None:
+    def continue_(self, node: Node, out: Out) -> None:
+        """`continue;`."""
         out.append(ast.Continue(self.span(node)))
 
-    def return_(self, node: Node, out: _Out) -> None:
+    def return_(self, node: Node, out: Out) -> None:
+        """`return x;`."""
         value = next((child for child in node.named_children if child.kind_id not in COMMENT), None)
         out.append(ast.Return(self.span(node), self.lazy(value) if value is not None else None))
 
-    def goto(self, node: Node, out: _Out) -> None:
+    def goto(self, node: Node, out: Out) -> None:
+        """`goto label;`."""
         label = node.child_by_field_id(_F_LABEL)
         out.append(ast.Goto(self.span(node), self.words(label) if label is not None else ""))
 
-    def labeled(self, node: Node, out: _Out) -> None:
+    def labeled(self, node: Node, out: Out) -> None:
         """A label that nothing jumps to is passed over; else it is a `Goto` of its own."""
         label = node.child_by_field_id(_F_LABEL)
         if label is None or b"goto" in self.text:
             self.goto(node, out)
         self.many(node.named_children[1:], out)
 
-    def attributed(self, node: Node, out: _Out) -> None:
+    def attributed(self, node: Node, out: Out) -> None:
         """`[[likely]] statement`."""
         self.many([child for child in node.named_children if child.kind_id != _K_ATTRIBUTES], out)
         if out and isinstance(out[-1], ast.For) and node.start_byte in self.unrolls:
@@ -352,8 +328,7 @@ class Statements:
             factor = self.unrolls[node.start_byte]
             out[-1] = ast.For(loop.span, loop.init, loop.test, loop.step, loop.body, factor)
 
-    # ------------------------------------------------------------------------------------------ declarations
-    def declaration(self, node: Node, out: _Out) -> None:
+    def declaration(self, node: Node, out: Out) -> None:
         """Variables; a prototype or a record without variables leaves nothing."""
         plain = self.plain(node)
         if plain is not None:
@@ -369,175 +344,20 @@ class Statements:
         elif items:
             out.append(ast.Decl(self.span(node), tuple(items)))
 
-    def plain(self, node: Node) -> ast.Decl | None:
-        """The common declarations, quickly: one variable `T x;`, `T x = e;` or `T x[n];`. None for any other form."""
-        if self.broken and node.has_error:
-            return None
-        children = node.children
-        at = len(children) - 2
-        if at < 1 or children[at - 1].kind_id == _K_COMMA:
-            return None
-        last = children[at]
-        number = last.kind_id
-        value: Node | None = None
-        dims: tuple[ast.Expr | None, ...] = ()
-        name = last
-        if number == _K_INIT:
-            parts = last.children
-            if len(parts) != 3:
-                return None
-            name, _, value = parts
-        elif number == _K_ARRAY:
-            parts = last.children
-            if len(parts) != 4:
-                return None
-            name = parts[0]
-            dims = (self.builder.expressions.build(parts[2]),)
-        if name.kind_id != _K_IDENTIFIER:
-            return None
-        start = last.start_byte
-        head = self.text[node.start_byte : start]
-        known = self.heads.get(head)
-        if known is None:
-            found = _ALIGNAS.search(head)
-            typed = self.builder.expressions.written_type(node, start)
-            if typed.name in STATEMENT_WORDS:
-                return None
-            known = typed, int(found[1]) if found else 0
-            if not typed.targs:
-                self.heads[head] = known
-        typed, alignment = known
-        if self.builder.aligned:
-            alignment = self.builder.alignment(node.start_byte, node.end_byte) or alignment
-        span = self.span(node)
-        written = self.text[name.start_byte : name.end_byte].decode("utf-8", "replace")
-        self.builder.declared.add(written)
-        lazy = None if value is None else self.lazy(value)
-        return ast.Decl(span, (ast.Declarator(written, typed, dims, lazy, span, alignment),))
 
-    def declarators(self, node: Node) -> tuple[list[ast.Declarator], ast.Lazy | None]:
-        """The variables of a declaration (prototypes left out), or the expression it really is (`a * b;`)."""
-        builder, expressions = self.builder, self.builder.expressions
-        children = node.children
-        items: list[ast.Declarator] = []
-        end = -1
-        alignment = 0
-        assigned: Node | None = None
-        for index, child in enumerate(children):
-            number = child.kind_id
-            if end == -1:
-                if number not in DECLARATORS or number in IDENTIFIERS and index + 1 < len(children) and (
-                    children[index + 1].kind_id in DECLARATORS
-                ):
-                    continue
-                if number in IDENTIFIERS and index == 0:
-                    continue
-                end = child.start_byte
-                head = self.text[node.start_byte : end]
-                if b"align" in head:
-                    found = _ALIGNAS.search(head)
-                    alignment = int(found[1]) if found else 0
-                if builder.aligned:
-                    alignment = builder.alignment(node.start_byte, node.end_byte) or alignment
-            elif number not in DECLARATORS:
-                continue
-            value: Node | None = None
-            inner = child
-            if number in INIT_DECLARATOR:
-                value = child.child_by_field_id(F_VALUE)
-                inner = child.child_by_field_id(F_DECLARATOR) or child
-            elif index + 2 < len(children) and children[index + 1].kind_id == _K_EQUALS:  # members and conditions
-                value = children[index + 2]
-                assigned = value
-            elif index + 1 < len(children) and children[index + 1].kind_id == K_INIT_LIST:
-                value = children[index + 1]
-            if child is assigned:
-                continue
-            if inner.kind_id == _K_BINDING:
-                items.extend(self.bindings(node, inner, end, value))
-                continue
-            if inner.kind_id in IDENTIFIERS:
-                name: Node | None = inner
-                typed = expressions.written_type(node, end)
-                dims: tuple[ast.Expr | None, ...] = ()
-            else:
-                if value is None and inner.kind_id in FUNCTION_DECLARATORS:
-                    made = self.vexing(node, inner, end, alignment)
-                    if made is not None:
-                        items.append(made)
-                    continue
-                if value is None and len(children) == 3 and self.is_product(children[0], inner):
-                    return [], builder.text_lazy(node.start_byte, node.end_byte)
-                name, pointer, reference, sizes = expressions.unwrap(inner)
-                typed = expressions.written_type(node, end, pointer, reference)
-                dims = tuple(expressions.build(size) if size is not None else None for size in sizes)
-            if name is None:
-                continue
-            lazy = None
-            if value is not None:
-                lazy = builder.lazy(value)
-                if value.kind_id == _K_ARGUMENTS:
-                    lazy = builder.list_lazy(value)
-            items.append(ast.Declarator(self.words(name), typed, dims, lazy, self.span(child), alignment))
-        for item in items:
-            builder.declared.add(item.name)
-        return items, None
+def errors(node: Node) -> list[tuple[Node, Node | None]]:
+    """The ERROR and MISSING nodes under a node with their parents, in source order.
 
-    def bindings(self, node: Node, inner: Node, end: int, value: Node | None) -> list[ast.Declarator]:
-        """`auto [a, b] = f();`: each name is a member of the value that has no name of its own."""
-        typed = self.builder.expressions.written_type(node, end)
-        found = []
-        for place, name in enumerate(inner.named_children):
-            lazy = self.builder.broken(inner)
-            if value is not None:
-                lazy = self.builder.member_lazy(value, f"get<{place}>")
-            found.append(ast.Declarator(self.words(name), typed, (), lazy, self.span(name)))
-        return found
-
-    def is_product(self, first: Node, inner: Node) -> bool:
-        """Whether `a * b;` multiplies: `a` was declared as a variable before."""
-        if first.kind_id not in IDENTIFIERS:
-            return False
-        if inner.kind_id not in POINTER_DECLARATORS and inner.kind_id not in REFERENCE_DECLARATORS:
-            return False
-        return self.words(first) in self.builder.declared
-
-    def vexing(self, node: Node, inner: Node, end: int, alignment: int) -> ast.Declarator | None:
-        """`T x(a, b);` inside a function: a variable, unless its list can only be one of parameters."""
-        name = inner.child_by_field_id(F_DECLARATOR)
-        listed = inner.child_by_field_id(_F_PARAMETERS)
-        if name is None or listed is None or name.kind_id not in IDENTIFIERS:
-            return None
-        for child in listed.named_children:
-            if child.kind_id in COMMENT:
-                continue
-            typed, declared = child.child_by_field_id(F_TYPE), child.child_by_field_id(F_DECLARATOR)
-            if typed is None or typed.kind_id == _K_PRIMITIVE and declared is not None:
-                return None
-            if typed.kind_id == _K_PRIMITIVE or (declared is not None and declared.kind_id in IDENTIFIERS):
-                return None
-        if not listed.named_children:
-            return None  # `T x();` declares a function
-        typed_as = self.builder.expressions.written_type(node, end)
-        if typed_as.name == "void":
-            return None
-        init = self.builder.arguments_lazy(listed.start_byte, listed.end_byte)
-        return ast.Declarator(self.words(name), typed_as, (), init, self.span(inner), alignment)
-
-    def words(self, node: Node) -> str:
-        return self.text[node.start_byte : node.end_byte].decode("utf-8", "replace")
-
-
-def errors(node: Node) -> list[Node]:
-    """The ERROR and MISSING nodes under a node, in source order; subtrees without errors are not visited."""
-    found: list[Node] = []
-    stack = [node]
+    Subtrees without errors are not visited, and nothing inside an ERROR node is.
+    """
+    found: list[tuple[Node, Node | None]] = []
+    stack: list[tuple[Node, Node | None]] = [(node, None)]
     while stack:
-        current = stack.pop()
+        current, parent = stack.pop()
         if current.is_error or current.is_missing:
-            found.append(current)
+            found.append((current, parent))
         elif current.has_error:
-            stack.extend(reversed(current.children))
+            stack.extend((child, current) for child in reversed(current.children))
     return found
 
 

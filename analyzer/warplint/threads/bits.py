@@ -118,7 +118,9 @@ def which(threads: int, total: int, warp_size: int = 32) -> str:
         return f"{_plural('lane', lanes)} of {warps_text(threads, total, warp_size)}"
     if len(warps) == 1 and index[-1] - index[0] + 1 == len(index):
         warp = next(iter(warps))
-        return f"threads {index[0]}-{index[-1]}" if warp == 0 else f"lanes {ranges(members(warps[warp]))} of warp {warp}"
+        return (
+            f"threads {index[0]}-{index[-1]}" if warp == 0 else f"lanes {ranges(members(warps[warp]))} of warp {warp}"
+        )
     return _plural("thread", index)
 
 
@@ -134,7 +136,9 @@ def describe(threads: int, total: int, warp_size: int = 32, elected: bool = Fals
         return "no thread"
     if count == 1:
         index = threads.bit_length() - 1
-        return "thread 0" if index == 0 else f"1 of {total} threads: lane {index % warp_size} of warp {index // warp_size}"
+        return (
+            "thread 0" if index == 0 else f"1 of {total} threads: lane {index % warp_size} of warp {index // warp_size}"
+        )
     return f"{count} of {total} threads: {which(threads, total, warp_size)}"
 
 

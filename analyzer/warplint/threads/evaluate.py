@@ -42,7 +42,7 @@ MISSING = object()
 class Environment:
     """Values of locals, with a trail so that a branch can be undone and its writes collected."""
 
-    __slots__ = ("values", "trail", "indices")
+    __slots__ = ("indices", "trail", "values")
 
     def __init__(self) -> None:
         self.values: dict[Key, Value] = {}
@@ -240,8 +240,10 @@ class Evaluator:
     def _unknown(self, expr: Unknown, flow: Flow, depth: int) -> Value:
         domain = self.domain
         level = GRID if expr.uniform else LANE
-        return Opaque(level, False, domain.key("unknown", id(expr)), expr.reason) if expr.uniform else domain.fresh(
-            level, why=expr.reason
+        return (
+            Opaque(level, False, domain.key("unknown", id(expr)), expr.reason)
+            if expr.uniform
+            else domain.fresh(level, why=expr.reason)
         )
 
     # --------------------------------------------------------------------------------------------- operators

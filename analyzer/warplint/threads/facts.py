@@ -159,7 +159,10 @@ class Event:
     loops: tuple[LoopFact, ...]
     """Enclosing loops, outermost first."""
     values: Mapping[str, Value]
-    """Operand values by role; operands that only carry data (descriptors, coordinates, unused `value`s) are left out."""
+    """Operand values by role; those that only carry data (descriptors, coordinates, TMEM addresses) are left out.
+
+    Their expressions stand in `op.operands`.
+    """
     iteration: tuple[int, ...] = ()
     """Iteration numbers of the enclosing unrolled loops; empty when none is unrolled."""
 

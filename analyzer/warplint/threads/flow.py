@@ -97,7 +97,7 @@ def _elect(domain: Domain, flow: Flow, mask: int, part: Elected, yes: _Side, no:
     name, evaluated = key[0], key[1]
     level, varies = (key[2], key[3]) if len(key) > 2 else (GRID, False)
     level = promoted(level, mask, flow.reach.elected, domain.warp_size)
-    if flow.reach.elected and flow.election != name or not bits.same_lanes(mask, evaluated, domain.warp_size):
+    if (flow.reach.elected and flow.election != name) or not bits.same_lanes(mask, evaluated, domain.warp_size):
         # Decided among other lanes than are here: the elected one may be elsewhere.
         yes.may(mask, LANE, True)
         no.may(mask, LANE, True)

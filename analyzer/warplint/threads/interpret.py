@@ -4,13 +4,13 @@ Branches whose condition is known split the threads exactly. Under an unknown co
 granularity at which the condition can differ written into the reach. Environments are kept per thread: what a role
 writes stays with that role (`Domain.mix`), so the next role still sees the initial value of a shared variable.
 
-Jumps are departures from the scopes they cross (`flow.without`); the target scope takes them back in (`_rejoin`).
+Jumps are the business of `state`, loops of `loops`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 
 from warplint.program.ir import (
     Assign,
@@ -28,34 +28,34 @@ from warplint.program.ir import (
     LaunchInfo,
     Leave,
     Loop,
-    Opaque as OpaqueStmt,
     Operation,
     Read,
     Seq,
     Stmt,
     Store,
-    Symbol,
     Unary,
+    walk,
+)
+from warplint.program.ir import (
+    Opaque as OpaqueStmt,
 )
 from warplint.source import Span
-from warplint.threads.domain import CTA, LANE, Domain, Mix
-from warplint.threads.evaluate import Evaluator, Key
+from warplint.threads.domain import LANE, Domain
+from warplint.threads.evaluate import Key
 from warplint.threads.facts import (
     AccessFact,
     Condition,
     Event,
     ExitFact,
     Known,
-    LoopFact,
     Pointer,
-    Reach,
     UseFact,
     Value,
     WriteFact,
 )
-from warplint.threads.flow import Departure, Flow, narrow, relative, without
-from warplint.threads.needs import BARRIER_ROLES, Needs, symbols_of
-from warplint.threads.record import Recorder
+from warplint.threads.flow import Departure, Flow, narrow, without
+from warplint.threads.needs import BARRIER_ROLES, Needs
+from warplint.threads.state import NOBODY, Scope, State
 
 MAX_NESTING = 150
 """Statements nested deeper are not analysed."""
@@ -63,47 +63,20 @@ MAX_STEPS = 400_000
 """Statements executed in one analysis, loop attempts and unrolled iterations included."""
 
 
+COUNTED_ON = frozenset(["mbarrier.init", "tcgen05.dealloc", "tcgen05.alloc", "mbarrier.inval"])
+"""Operations whose absence is a fault: recorded with an empty reach where no thread gets to them."""
+
+
 class TooMuch(Exception):
     """The step budget is used up."""
 
 
-@dataclass(slots=True)
-class Jump:
-    """A departure with the values that the departing threads take along (changes since the target's entry)."""
-
-    departure: Departure
-    changes: dict[Key, Value]
-
-
-@dataclass(slots=True)
-class Scope:
-    """An open loop or inline body that jumps may target."""
-
-    target: object
-    mark: int
-    jumps: list[Jump] = field(default_factory=list)
-
-
-class Interpreter:
+class Interpreter(State):
     """One analysis of one kernel for one block shape."""
 
     def __init__(self, kernel: Kernel, launch: LaunchInfo, needs: Needs, domain: Domain) -> None:
-        self.kernel = kernel
-        self.launch = launch
-        self.needs = needs
-        self.domain = domain
-        self.eval = Evaluator(domain, launch)
-        self.env = self.eval.env
-        self.start = Flow(Reach(domain.everyone))
-        self.record = Recorder(kernel, self.start.reach)
-        self.loops: tuple[LoopFact, ...] = ()
-        self.iteration: tuple[int, ...] = ()
-        self.scopes: list[Scope] = []
-        self.departures: list[Departure] = []
-        self.steps = 0
-        self.unrolled = 0
+        super().__init__(kernel, launch, needs, domain)
         self._depth = 0
-        self._symbols: dict[int, list[Symbol]] = {}
         self._table: dict[type, Callable[..., Flow | None]] = {
             Assign: self._assign,
             Do: self._do,
@@ -164,14 +137,8 @@ class Interpreter:
 
     def _opaque(self, stmt: OpaqueStmt, flow: Flow) -> Flow:
         self.record.missing(stmt.reason, stmt.span)
-        self.havoc(stmt.writes, f"`{{}}` may be changed by something not understood")
+        self.havoc(stmt.writes, "`{}` may be changed by something not understood")
         return flow
-
-    def havoc(self, symbols: Sequence[Symbol], why: str) -> None:
-        """Makes the symbols unknown."""
-        for symbol in symbols:
-            for key in self.env.keys_of(symbol):
-                self.env.set(key, self.domain.fresh(LANE, why=why.format(symbol.name)))
 
     # ------------------------------------------------------------------------------------------- operations
     def _do(self, stmt: Do, flow: Flow) -> Flow | None:
@@ -180,6 +147,11 @@ class Interpreter:
         if op.predicate is not None:
             value, here, _ = self.split(op.predicate, flow, stmt, "predicate", self._text(op), op.span, True)
             if here is None:
+                if op.name in COUNTED_ON:
+                    text = self._text(op)
+                    self._unreached(
+                        op, flow, Condition(text, op.span, True, flow.reach, NOBODY, value, "predicate", stmt)
+                    )
                 return flow
         if op.name == "thread.exit":
             return self._leave_kernel(stmt, flow, here, bool(op.mods.get("trap")))
@@ -209,25 +181,6 @@ class Interpreter:
 
     def _text(self, op: Operation) -> str:
         return f"predicate of {op.spelling}"
-
-    def symbols(self, expr: Expr) -> list[Symbol]:
-        """The symbols an expression reads."""
-        held = self._symbols.get(id(expr))
-        if held is None:
-            held = self._symbols[id(expr)] = symbols_of(expr)
-        return held
-
-    def public(self, value: Value, threads: int) -> Value:
-        """A value as rules see it: constant where it is one for these threads, and never a `Mix`."""
-        value = self.domain.restrict(value, threads)
-        if isinstance(value, Mix):
-            level, varies = self.domain.floor(value, threads)
-            return self.domain.fresh(level, varies, "differs between groups of threads")
-        if isinstance(value, Pointer):
-            offset = self.public(value.offset, threads)
-            cta = None if value.cta is None else self.public(value.cta, threads)
-            return value if offset is value.offset and cta is value.cta else replace(value, offset=offset, cta=cta)
-        return value
 
     def _store(self, stmt: Store, flow: Flow) -> Flow:
         return self._access(stmt, flow, True)
@@ -267,12 +220,13 @@ class Interpreter:
             inner, flips = stripped
             swapped = swapped != flips
         core = value if inner is test else self.eval.value(inner, flow)
+        core = self.domain.truth(core)
         yes, no, election = narrow(self.domain, flow, core)
         parts = _conjuncts(inner)
         if len(parts) > 1 and not isinstance(core, Known) and yes is not None:
             step: Flow | None = flow
             for part in parts:
-                reach, _, chosen = narrow(self.domain, step, self.eval.value(part, step))
+                reach, _, chosen = narrow(self.domain, step, self.domain.truth(self.eval.value(part, step)))
                 if reach is None:
                     step = None
                     break
@@ -296,8 +250,18 @@ class Interpreter:
     def _if(self, stmt: If, flow: Flow) -> Flow | None:
         value, yes, no = self.split(stmt.test.expr, flow, stmt, "if", stmt.text, stmt.test_span)
         mark, first = len(self.env.trail), len(self.departures)
+        if yes is None:
+            self.nobody(
+                stmt.then, flow, Condition(stmt.text, stmt.test_span, True, flow.reach, NOBODY, value, "if", stmt)
+            )
         then_end, then_changes = self._branch(stmt.then, yes, "if", stmt, mark)
+        own = self._left(first, yes, then_end)
+        first = len(self.departures)
+        if no is None and stmt.orelse.body:
+            emptied = Condition(stmt.text, stmt.test_span, False, flow.reach, NOBODY, value, "if", stmt)
+            self.nobody(stmt.orelse, flow, emptied)
         else_end, else_changes = self._branch(stmt.orelse, no, "else", stmt, mark)
+        own += self._left(first, no, else_end)
         if then_end is None and else_end is None:
             return None
         if then_end is None or yes is None:
@@ -313,8 +277,35 @@ class Interpreter:
         for key, new in changes.items():
             self.env.set(key, new)
         taken = then_end is not None and (else_end is None or no is None)
-        own = [departure for departure in self.departures[first:] if departure.kind != "trap"]
         return without(self.domain, flow, own, stmt, stmt.text, stmt.test_span, taken)
+
+    def _left(self, first: int, side: Flow | None, end: Flow | None) -> list[Departure]:
+        """The departures out of one side of a branch; a side that nobody comes out of has left as a whole."""
+        left = [departure for departure in self.departures[first:] if departure.kind != "trap"]
+        if side is None or end is not None or len(left) < 2:
+            return left
+        whole = Departure(side, left[0].kind, left[0].target)
+        if all(departure.target == whole.target and departure.kind == whole.kind for departure in left):
+            self.departures[first:] = [whole]
+        return [whole]
+
+    def nobody(self, seq: Seq, flow: Flow, emptied: Condition) -> None:
+        """Records the operations of a branch that no thread takes and that somebody else counts on (`Reach(0)`)."""
+        found = [op for inner in walk(seq) if isinstance(inner, Do) and (op := inner.op).name in COUNTED_ON]
+        if not found:
+            return
+        kind = "loop" if emptied.kind == "loop" else "if" if emptied.taken else "else"
+        self.record.enter(kind, emptied.text, emptied.span, NOBODY)
+        for op in found:
+            self._unreached(op, flow, emptied)
+        self.record.leave()
+
+    def _unreached(self, op: Operation, flow: Flow, emptied: Condition) -> None:
+        threads = flow.reach.threads
+        values = {role: self.public(self.eval.value(op.operands[role], flow), threads) for role in self.needs.roles(op)}
+        live = self.domain.everyone & ~self.record.gone
+        guards = (*flow.guards, emptied)
+        self.record.event(Event(op, self.record.order(), NOBODY, live, guards, self.loops, values, self.iteration))
 
     def _choose(self, test: Value, yes: Value, no: Value, then: Flow, orelse: Flow) -> Value:
         if yes is no:
@@ -336,17 +327,6 @@ class Interpreter:
         return end, changes
 
     # ------------------------------------------------------------------------------------------------ jumps
-    def jump(self, flow: Flow, kind: str, target: object) -> None:
-        """Sends the threads of a flow to a scope (or out of the kernel)."""
-        departure = Departure(flow, kind, target)
-        self.departures.append(departure)
-        if target is None:
-            return
-        for scope in reversed(self.scopes):
-            if scope.target == target:
-                scope.jumps.append(Jump(departure, self.env.changes(scope.mark)))
-                return
-
     def _exit(self, stmt: Exit, flow: Flow) -> None:
         self._leave_kernel(stmt, flow, flow, stmt.trap)
 
@@ -393,46 +373,10 @@ class Interpreter:
         self.record.leave()
         self.scopes.pop()
         self.rejoin(flow, scope.mark, end is not None, scope.jumps)
-        others = self._take(first, stmt.label)
+        others = self.take(first, stmt.label)
         if end is None and not scope.jumps:
             return None
         return without(self.domain, flow, others, stmt, stmt.name, stmt.span, False)
-
-    def _take(self, first: int, target: object) -> list[Departure]:
-        """Removes the departures to `target` since `first`; gives those that go further out."""
-        others = [departure for departure in self.departures[first:] if departure.target != target]
-        self.departures[first:] = others
-        return [departure for departure in others if departure.kind != "trap"]
-
-    def rejoin(self, flow: Flow, mark: int, alive: bool, jumps: Sequence[Jump]) -> None:
-        """Merges the values of threads that jumped to here into the environment (all of `flow` is here again)."""
-        if not jumps:
-            return
-        falls = self.env.changes(mark) if alive else {}
-        self.env.undo(mark)
-        keys = dict.fromkeys(key for jump in jumps for key in jump.changes)
-        keys.update(dict.fromkeys(falls))
-        merged: dict[Key, Value] = {}
-        for key in keys:
-            value: Value | None = (falls[key] if key in falls else self.eval.current(key)) if alive else None
-            for jump in jumps:
-                other = jump.changes[key] if key in jump.changes else self.eval.current(key)
-                value = other if value is None else self._merge(flow, jump.departure.flow, other, value)
-            if value is not None:
-                merged[key] = value
-        for key, value in merged.items():
-            self.env.set(key, value)
-
-    def _merge(self, flow: Flow, inner: Flow, own: Value, rest: Value) -> Value:
-        if own is rest:
-            return own
-        reach = inner.reach
-        known = all(condition.known for condition in relative(flow, inner))
-        if known and not (reach.elected and not flow.reach.elected) and reach.split >= min(flow.reach.split, CTA):
-            return self.domain.mix(reach.threads, own, rest)
-        level = LANE if reach.elected else reach.split
-        joined = self.domain.join(own, rest, level, reach.varies or reach.elected)
-        return self.domain.mix(reach.threads, joined, rest)
 
     def _loop(self, stmt: Loop, flow: Flow) -> Flow | None:
         from warplint.threads.loops import execute

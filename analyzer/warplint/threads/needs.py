@@ -16,7 +16,6 @@ from warplint.program.ir import (
     Binary,
     Break,
     Cast,
-    Continue,
     Deferred,
     Do,
     Element,
@@ -25,7 +24,6 @@ from warplint.program.ir import (
     If,
     Inline,
     Kernel,
-    Leave,
     Load,
     Loop,
     Opaque,
@@ -40,16 +38,27 @@ from warplint.program.ir import (
     Symbol,
     Unary,
     Var,
-    children,
 )
 
 DATA_ROLES = frozenset(
-    ["desc_a", "desc_b", "idesc", "scale_a", "scale_b", "meta", "selector", "map", "value", "fragment", "data", "offset"]
+    ["desc_a", "desc_b", "idesc", "scale_a", "scale_b", "meta", "selector", "value", "fragment", "data", "offset"]
 )
 """Operands that only carry data: nothing about who takes part can be read from them. `value` counts where the result
 of its operation matters (a shuffled warp index)."""
 
+DATA_OPERANDS: dict[str, frozenset[str]] = {
+    "tcgen05.mma": frozenset(["address", "a_address", "accumulate"]),
+    "tcgen05.ld": frozenset(["address"]),
+    "tcgen05.st": frozenset(["address"]),
+    "tcgen05.cp": frozenset(["address"]),
+    "stmatrix": frozenset(["dst", "address"]),
+    "ldmatrix": frozenset(["src", "address"]),
+    "prefetch": frozenset(["src"]),
+}
+"""Operands that are data for some operations only."""
+
 BARRIER_ROLES = ("barrier", "parity", "state")
+NOTHING: frozenset[str] = frozenset()
 MAX_EXPRESSION = 20_000
 """Nodes of one expression looked at."""
 
@@ -93,6 +102,7 @@ class LoopNeeds:
     """What one loop does, before it is executed."""
 
     stmt: Loop
+    outer: LoopNeeds | None = None
     written: dict[Symbol, int] = field(default_factory=dict)
     """Symbols assigned inside, in order, with the number of places that do."""
     assigns: list[Assign] = field(default_factory=list)
@@ -104,6 +114,16 @@ class LoopNeeds:
     tests: list[Deferred] = field(default_factory=list)
     """Conditions of branches inside."""
     has_exit: bool = False
+
+    def take(self, inner: LoopNeeds) -> None:
+        """Adds what a loop inside this one does."""
+        for symbol, count in inner.written.items():
+            self.written[symbol] = self.written.get(symbol, 0) + count
+        self.assigns += inner.assigns
+        self.operations += inner.operations
+        self.tests += inner.tests
+        self.size += inner.size
+        self.has_exit = self.has_exit or inner.has_exit
 
 
 class Needs:
@@ -119,7 +139,8 @@ class Needs:
         self.used: set[int] = set()
         self.state: set[Symbol] = set()
         self.accesses: set[int] = set()
-        self._assigns: dict[Symbol, list[Assign]] = {}
+        self.operations: list[Operation] = []
+        self._assigns: dict[Symbol, list[tuple[Assign, Stmt | None]]] = {}
         self._parents: dict[int, Stmt | None] = {}
         self._relevant: set[int] = set()
         self._work: list[Symbol] = []
@@ -132,61 +153,60 @@ class Needs:
 
     # ---------------------------------------------------------------------------------------------- collecting
     def _collect(self, kernel: Kernel) -> list[Stmt]:
+        """One pass over the kernel; gives the statements that matter by themselves."""
         roots: list[Stmt] = []
-        self.operations: list[Operation] = []
-        stack: list[tuple[Stmt, Stmt | None, tuple[LoopNeeds, ...]]] = [(kernel.body, None, ())]
+        parents, assigns = self._parents, self._assigns
+        stack: list[tuple[Seq, Stmt | None, LoopNeeds | None]] = [(kernel.body, None, None)]
         while stack:
-            stmt, parent, loops = stack.pop()
-            kind = type(stmt)
-            if kind is Seq:
-                stack += [(child, parent, loops) for child in reversed(stmt.body)]  # type: ignore[attr-defined]
-                continue
-            self._parents[id(stmt)] = parent
-            if kind is Assign:
-                symbol = stmt.symbol  # type: ignore[attr-defined]
-                self._assigns.setdefault(symbol, []).append(stmt)  # type: ignore[arg-type]
-                for loop in loops:
-                    loop.written[symbol] = loop.written.get(symbol, 0) + 1
-                    loop.assigns.append(stmt)  # type: ignore[arg-type]
-                continue
-            for loop in loops:
-                loop.size += 1
-            if kind is Do:
-                roots.append(stmt)
-                self.operations.append(stmt.op)  # type: ignore[attr-defined]
-                for loop in loops:
-                    loop.operations.append(stmt.op)  # type: ignore[attr-defined]
-                continue
-            if kind in (Exit, Break, Continue, Leave):
-                roots.append(stmt)
-                if kind is Exit:
-                    for loop in loops:
-                        loop.has_exit = True
-                elif kind is Break and loops:
-                    up = parent
-                    while up is not None and up is not loops[-1].stmt:
-                        if isinstance(up, If):
-                            loops[-1].breaks.append(up)
-                        up = self._parents.get(id(up))
-                continue
-            if kind is Opaque:
-                roots.append(stmt)
-                for loop in loops:
-                    for symbol in stmt.writes:  # type: ignore[attr-defined]
-                        loop.written[symbol] = loop.written.get(symbol, 0) + 1
-                continue
-            if kind is Store or kind is Read:
-                roots.append(stmt)
-                continue
-            if isinstance(stmt, Loop):
-                own = LoopNeeds(stmt)
-                self.loops[id(stmt)] = own
-                loops = (*loops, own)
-            elif isinstance(stmt, If):
-                for loop in loops:
-                    loop.tests.append(stmt.test)
-            stack += [(child, stmt, loops) for child in reversed(list(children(stmt)))]
+            seq, parent, loop = stack.pop()
+            for stmt in seq.body:
+                if isinstance(stmt, Assign):
+                    assigns.setdefault(stmt.symbol, []).append((stmt, parent))
+                    if loop is not None:
+                        loop.written[stmt.symbol] = loop.written.get(stmt.symbol, 0) + 1
+                        loop.assigns.append(stmt)
+                    continue
+                if isinstance(stmt, Seq):
+                    stack.append((stmt, parent, loop))
+                    continue
+                parents[id(stmt)] = parent
+                if loop is not None:
+                    loop.size += 1
+                if isinstance(stmt, If):
+                    if loop is not None:
+                        loop.tests.append(stmt.test)
+                    stack += ((stmt.then, stmt, loop), (stmt.orelse, stmt, loop))
+                elif isinstance(stmt, Inline):
+                    stack.append((stmt.body, stmt, loop))
+                elif isinstance(stmt, Loop):
+                    own = self.loops[id(stmt)] = LoopNeeds(stmt, loop)
+                    stack += ((stmt.prelude, stmt, own), (stmt.body, stmt, own), (stmt.step, stmt, own))
+                else:
+                    roots.append(stmt)
+                    self._leaf(stmt, parent, loop)
+        for own in reversed(self.loops.values()):
+            if own.outer is not None:
+                own.outer.take(own)
         return roots
+
+    def _leaf(self, stmt: Stmt, parent: Stmt | None, loop: LoopNeeds | None) -> None:
+        if isinstance(stmt, Do):
+            self.operations.append(stmt.op)
+            if loop is not None:
+                loop.operations.append(stmt.op)
+        elif loop is None:
+            return
+        elif isinstance(stmt, Exit):
+            loop.has_exit = True
+        elif isinstance(stmt, Break):
+            up = parent
+            while up is not None and up is not loop.stmt:
+                if isinstance(up, If):
+                    loop.breaks.append(up)
+                up = self._parents.get(id(up))
+        elif isinstance(stmt, Opaque):
+            for symbol in stmt.writes:
+                loop.written[symbol] = loop.written.get(symbol, 0) + 1
 
     # ---------------------------------------------------------------------------------------------- relevance
     def _root(self, stmt: Stmt) -> None:
@@ -229,19 +249,23 @@ class Needs:
     def roles(self, op: Operation) -> list[str]:
         """The operands of an operation that are evaluated."""
         used = id(op) in self.used
+        data = DATA_OPERANDS.get(op.name, NOTHING)
+        load = op.name == "cp.async.bulk.tensor.load"
         return [
             role
             for role in op.operands
-            if role not in DATA_ROLES and not role.startswith("coords") or (used and role == "value")
+            if (role not in DATA_ROLES and role not in data and not (load and role.startswith("coords")))
+            or (used and role == "value")
         ]
 
     def _drain(self) -> None:
         while self._work:
-            for assign in self._assigns.get(self._work.pop(), ()):
+            for assign, parent in self._assigns.get(self._work.pop(), ()):
                 self._need(assign.value.expr)
                 if assign.index is not None:
                     self._need(assign.index.expr)
-                self._mark(assign)
+                self._relevant.add(id(assign))
+                self._mark(parent)
 
     def body(self, seq: Seq) -> tuple[Stmt, ...]:
         """The statements of a sequence that matter, nested sequences flattened."""
@@ -265,12 +289,12 @@ class Needs:
     def only_value(self, symbol: Symbol) -> Expr | None:
         """The expression of a symbol assigned at exactly one place."""
         assigns = self._assigns.get(symbol, ())
-        return assigns[0].value.expr if len(assigns) == 1 and symbol in self.symbols else None
+        return assigns[0][0].value.expr if len(assigns) == 1 and symbol in self.symbols else None
 
     def expressions(self) -> Iterator[Expr]:
         """The resolved values of relevant assignments, and the operands of operations."""
         for symbol in self.symbols:
-            for assign in self._assigns.get(symbol, ()):
+            for assign, _ in self._assigns.get(symbol, ()):
                 yield assign.value.expr
         for op in self.operations:
             yield from op.operands.values()
@@ -295,7 +319,7 @@ class Needs:
     def _one_deep(self, symbols: dict[Symbol, None]) -> dict[Symbol, None]:
         result = dict(symbols)
         for symbol in symbols:
-            for assign in self._assigns.get(symbol, ()):
+            for assign, _ in self._assigns.get(symbol, ()):
                 result.update(dict.fromkeys(symbols_of(assign.value.expr)))
         return {symbol: None for symbol in result if symbol.kind in ("local", "param")}
 

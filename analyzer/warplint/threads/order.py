@@ -26,7 +26,11 @@ def _implied(conditions: tuple[Condition, ...], here: tuple[Condition, ...]) -> 
     for condition in conditions:
         if id(condition) in held or condition.known:
             continue
-        if isinstance(condition.value, Elected) and condition.taken and _name(condition.value.key) in map(_name, elections):
+        if (
+            isinstance(condition.value, Elected)
+            and condition.taken
+            and _name(condition.value.key) in map(_name, elections)
+        ):
             continue
         return False
     return True

@@ -89,13 +89,17 @@ class Recorder:
     def take(self, mark: tuple[int, ...]) -> Tail:
         """Removes and returns what was recorded since `mark` (with all branches closed since)."""
         lists = self._lists()
-        tail = Tail([held[length:] for held, length in zip(lists, mark)], self._nodes[-1].items[mark[10] :], self._order)
+        tail = Tail(
+            [held[length:] for held, length in zip(lists, mark, strict=False)],
+            self._nodes[-1].items[mark[10] :],
+            self._order,
+        )
         self.rollback(mark)
         return tail
 
     def give(self, tail: Tail) -> None:
         """Puts back what `take` returned."""
-        for held, more in zip(self._lists(), tail.lists):
+        for held, more in zip(self._lists(), tail.lists, strict=True):
             held.extend(more)
         self._nodes[-1].items.extend(tail.items)
         self._order = max(self._order, tail.order)
@@ -109,7 +113,7 @@ class Recorder:
 
     def rollback(self, mark: tuple[int, ...]) -> None:
         """Forgets everything since `mark`."""
-        for held, length in zip(self._lists(), mark):
+        for held, length in zip(self._lists(), mark, strict=False):
             del held[length:]
         self.gone, self._order = mark[7], mark[8]
         del self._nodes[mark[9] :]

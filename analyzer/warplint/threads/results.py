@@ -134,7 +134,7 @@ def _routes(mode: str, width: int, lane: int | tuple[int, ...], size: int, count
     """For every thread the thread it reads from."""
     amounts = lane if isinstance(lane, tuple) else (lane,) * count
     result: list[int] = []
-    for thread, amount in zip(range(count), amounts):
+    for thread, amount in zip(range(count), amounts, strict=True):
         own = thread % size
         low = own - own % width
         if mode == "idx":
@@ -248,7 +248,9 @@ def _vote(domain: Domain, op: Operation, values: Mapping[str, Value], flow: Flow
             for warp, threads in lanes.items():
                 votes = [truth >> thread & 1 for thread in threads]
                 if mode == "ballot":
-                    result[warp] = sum(1 << thread % domain.warp_size for thread, vote in zip(threads, votes) if vote)
+                    result[warp] = sum(
+                        1 << thread % domain.warp_size for thread, vote in zip(threads, votes, strict=True) if vote
+                    )
                 elif mode in ("all", "any"):
                     result[warp] = int(all(votes) if mode == "all" else any(votes))
                 elif mode == "uni":

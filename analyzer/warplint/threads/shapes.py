@@ -61,7 +61,7 @@ def _bound(test: Binary, needs: Needs, warp_size: int) -> int:
 
 
 def _unit(expr: Expr, needs: Needs, warp_size: int, depth: int = 0) -> int:
-    """How many threads one step of an index expression stands for: 1 for threadIdx.x, 32 for threadIdx.x / 32; 0 unknown."""
+    """Threads that one step of an index stands for: 1 for threadIdx.x, 32 for threadIdx.x / 32; 0 unknown."""
     from warplint.program.ir import Cast, Element, OpValue, Var
 
     if depth > 8:

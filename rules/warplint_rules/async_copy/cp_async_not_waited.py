@@ -11,12 +11,12 @@ __device__ void copy16(void* dst, const void* src) {
   unsigned to = (unsigned)__cvta_generic_to_shared(dst);
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(src) : "memory");
 }
-__global__ void __launch_bounds__(128) stage(float4* out, const float4* in) {
-  __shared__ float4 tile[128];
-  copy16(&tile[threadIdx.x], in + threadIdx.x);
+__global__ void __launch_bounds__(128) stage(float* out, const float* in) {
+  __shared__ alignas(16) float tile[512];
+  copy16(&tile[threadIdx.x * 4], in + threadIdx.x * 4);
   asm volatile("cp.async.commit_group;" ::: "memory");
   __syncthreads();
-  out[threadIdx.x] = tile[127 - threadIdx.x];
+  out[threadIdx.x] = tile[511 - threadIdx.x];
 }
 ```
 
@@ -26,13 +26,13 @@ __device__ void copy16(void* dst, const void* src) {
   unsigned to = (unsigned)__cvta_generic_to_shared(dst);
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" :: "r"(to), "l"(src) : "memory");
 }
-__global__ void __launch_bounds__(128) stage(float4* out, const float4* in) {
-  __shared__ float4 tile[128];
-  copy16(&tile[threadIdx.x], in + threadIdx.x);
+__global__ void __launch_bounds__(128) stage(float* out, const float* in) {
+  __shared__ alignas(16) float tile[512];
+  copy16(&tile[threadIdx.x * 4], in + threadIdx.x * 4);
   asm volatile("cp.async.commit_group;" ::: "memory");
   asm volatile("cp.async.wait_group 0;" ::: "memory");
   __syncthreads();
-  out[threadIdx.x] = tile[127 - threadIdx.x];
+  out[threadIdx.x] = tile[511 - threadIdx.x];
 }
 ```
 """
@@ -44,8 +44,10 @@ from collections.abc import Iterator
 from warplint.finding import Finding, Level, Symptom
 from warplint.program.ir import Symbol
 from warplint.rule import Rule
-from warplint.threads.facts import AccessFact, Event, Pointer, Roles
-from warplint_rules._say import Reporter, location, sites, spelled, under, who
+from warplint.source import Span
+from warplint.threads.facts import Event, Pointer, Roles
+from warplint_rules._first import read_after
+from warplint_rules._say import Reporter, line, location, sites, spelled, under, who
 from warplint_rules._words import has_opaque
 
 RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT)
@@ -69,20 +71,18 @@ def check(roles: Roles) -> Iterator[Finding]:
             by_symbol.setdefault(value.symbol, []).append(event)
     for symbol, events in by_symbol.items():
         first = events[0]
-        read = next((a for a in roles.accesses if a.symbol is symbol and not a.write and a.order > first.order), None)
+        read = read_after(roles, first.op, symbol)
         if read is not None:
             yield _finding(roles, symbol, sites(events), read)
 
 
-def _finding(roles: Roles, symbol: Symbol, copies: list[Event], read: AccessFact) -> Finding:
+def _finding(roles: Roles, symbol: Symbol, copies: list[Event], read: Span) -> Finding:
     first = copies[0]
     return SAY.at(
         roles,
-        read.span,
-        f"`{symbol.name}` is read by {who(roles, read.reach)} and no thread has waited for the {spelled(first)} that "
-        f"{who(roles, first.reach)} issue{under(roles, first.guards)} to fill it.",
-        threads=who(roles, read.reach),
-        guards=read.guards,
+        read,
+        f"`{symbol.name}` is read here and no thread has waited for the {spelled(first)} that "
+        f"{who(roles, first.reach)} issue{under(roles, first.guards)} (line {line(roles, first.op.span)}) to fill it.",
         why="The copies are asynchronous and a barrier does not wait for them: the read may find old bytes.",
         remedy="Execute `cp.async.wait_group` (or `wait_all`) in the copying threads, then a barrier, before the read.",
         related=[location(roles, event.op.span, "copied here") for event in copies],

@@ -51,7 +51,7 @@ from collections.abc import Iterator
 from warplint.finding import Finding, Level, Symptom
 from warplint.rule import Rule
 from warplint.threads.facts import Event, Known, Pointer, Roles
-from warplint_rules._say import Reporter, location, spelled
+from warplint_rules._say import Reporter, location, reached, spelled
 from warplint_rules.participation._lanes import once
 
 RULE = Rule(Level.ERROR, Symptom.CRASH)
@@ -65,7 +65,7 @@ _TENSOR_ALIGNMENT = 128
 
 def check(roles: Roles) -> Iterator[Finding]:
     """Constants only: sizes, offsets into shared variables of known alignment, start coordinates of stores."""
-    for event in once(roles.events, lambda event: event.name in _BULK or event.name in _TENSOR):
+    for event in once(reached(roles), lambda event: event.name in _BULK or event.name in _TENSOR):
         yield from _size(roles, event)
         yield from _addresses(roles, event)
         if event.name == "cp.async.bulk.tensor.store":

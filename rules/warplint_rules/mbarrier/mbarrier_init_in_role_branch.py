@@ -1,4 +1,4 @@
-"""A barrier is initialised inside a role branch where no thread does it, or too late for the other roles.
+r"""A barrier is initialised inside a role branch where no thread does it, or too late for the other roles.
 
 ## Why
 An init that only one thread executes, placed under a role guard which that thread does not satisfy (thread 0 inside

@@ -1,4 +1,4 @@
-"""No `fence.mbarrier_init` makes the init visible before another CTA, or a copy engine, uses the barrier.
+r"""No `fence.mbarrier_init` makes the init visible before another CTA, or a copy engine, uses the barrier.
 
 ## Why
 A relaxed cluster arrive publishes nothing. Without `fence.mbarrier_init.release.cluster` in the initialising

@@ -1,4 +1,4 @@
-"""More than one thread initialises one barrier word.
+r"""More than one thread initialises one barrier word.
 
 ## Why
 `mbarrier.init` on a word that is already a live barrier is undefined. When several warps do it, the later init

@@ -1,4 +1,4 @@
-"""A barrier is initialised with a count the hardware does not take, or does not lie on an 8-byte boundary.
+r"""A barrier is initialised with a count the hardware does not take, or does not lie on an 8-byte boundary.
 
 ## Why
 The arrival count of an mbarrier is 1 to 2^20 - 1 (PTX ISA, mbarrier.init). With 0 the first arrival is a launch

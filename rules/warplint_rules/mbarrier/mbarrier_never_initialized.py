@@ -1,4 +1,4 @@
-"""A barrier word is waited on, arrived on or named in a copy, and no code initialises it.
+r"""A barrier word is waited on, arrived on or named in a copy, and no code initialises it.
 
 ## Why
 Shared memory is not cleared at launch. An arrival on a word that is no barrier is a launch failure or is lost, and

@@ -1,4 +1,4 @@
-"""A barrier word lies inside the destination of an asynchronous copy.
+r"""A barrier word lies inside the destination of an asynchronous copy.
 
 ## Why
 The copy engine writes over the barrier while it is in use. The phase, the counts and the pending bytes become data

@@ -1,4 +1,4 @@
-"""A barrier is used by another thread with no barrier of the CTA or cluster between its init and that use.
+r"""A barrier is used by another thread with no barrier of the CTA or cluster between its init and that use.
 
 ## Why
 `mbarrier.init` writes an ordinary word of shared memory. A thread that arrives or waits on it before it has learned
@@ -65,6 +65,7 @@ from warplint.rule import Rule
 from warplint.threads.facts import Event, Roles
 from warplint_rules._init import unordered
 from warplint_rules._order import CLUSTER_WAITS, CTA_BARRIERS, order_of
+from warplint_rules._place import belongs_behind
 from warplint_rules._say import Reporter, line, location, spelled, threads, under, who
 from warplint_rules._words import WAITS, Barriers, Clustered, Site, barriers, clustered, exclusive, label
 
@@ -99,6 +100,7 @@ def _local(roles: Roles) -> Iterator[Finding]:
         f"{line(roles, init.op.span)} and before the first use.",
         related=[
             location(roles, init.op.span, f"initialised here by {who(roles, init.reach)}"),
+            belongs_behind(roles, init, first.use.event.order, "the CTA barrier belongs behind this"),
             *_others(roles, [one.use for one in found], first.use, "so is this use"),
         ],
     )
@@ -131,6 +133,7 @@ def _remote(roles: Roles) -> Iterator[Finding]:
         "`barrier.cluster.arrive` and `barrier.cluster.wait` in all threads.",
         related=[
             location(roles, init.op.span, f"initialised here by {who(roles, init.reach)}"),
+            belongs_behind(roles, init, use.event.order, "the cluster barrier belongs behind this"),
             *_others(roles, [other for other, _ in lacking], use, "so is this use"),
         ],
     )

@@ -1,4 +1,4 @@
-"""The result of a one-shot `try_wait` or `test_wait` does not control a retry.
+r"""The result of a one-shot `try_wait` or `test_wait` does not control a retry.
 
 ## Why
 `mbarrier.test_wait` looks once; `mbarrier.try_wait` gives up after a time limit that the hardware chooses. Either
@@ -66,10 +66,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warplint.finding import Finding, Level, Symptom
-from warplint.program.ir import Do, If, Loop, Stmt, walk
+from warplint.program.ir import Seq
 from warplint.rule import Rule
+from warplint.source import Span
 from warplint.threads.facts import Event, Roles
-from warplint_rules._flow import Dependents, Flow, lost, site
+from warplint_rules._flow import Flow, Place, flow_of, lost
 from warplint_rules._say import Reporter, location, sites, spelled, under, who
 from warplint_rules._words import WAITS, barriers, label
 
@@ -80,21 +81,18 @@ SAY = Reporter(__name__, RULE)
 def check(roles: Roles) -> Iterator[Finding]:
     """Each one-shot wait whose result neither ends a loop nor decides about another wait."""
     known = barriers(roles)
-    once = [
-        event
-        for event in sites(use.event for use in known.uses)
-        if event.name in WAITS and not event.op.mods.get("blocking")
-    ]
+    waits = sites(use.event for use in known.uses if use.event.name in WAITS)
+    once = [event for event in waits if not event.op.mods.get("blocking")]
     if not once or known.opaque:
         return
-    flow = Flow(roles.kernel)
+    flow = flow_of(roles)
     labels = {id(use.event.op): label(use) for use in known.uses}
     for event in once:
-        dependents = flow.depends_on(event.op)
-        if _retried(flow, event, dependents) or _leads_to_a_wait(flow, event, dependents):
+        others = [other for other in waits if other.op is not event.op]
+        if _retried(flow, event, others) or _leads_to_a_wait(flow, event, others):
             continue
-        branches = list(dependents.branches())
-        if not branches and any(isinstance(p.stmt, If) and lost(p.stmt.test) for p in flow.places):
+        branches = [branch for branch in flow.branches if flow.decides(event.op, branch.test)]
+        if not branches and lost(branch.test for branch in flow.branches):
             continue  # the result may be in a condition that was not understood
         yield SAY.at(
             roles,
@@ -108,31 +106,29 @@ def check(roles: Roles) -> Iterator[Finding]:
         )
 
 
-def _retried(flow: Flow, event: Event, dependents: Dependents) -> bool:
-    place = site(flow, event.op)
-    if place is None:
-        return True
-    if any(dependents.controls(loop) for loop in place.loops):
+def _retried(flow: Flow, event: Event, others: list[Event]) -> bool:
+    place = flow.ops.get(id(event.op))
+    if place is None or any(flow.ends(event.op, loop) for loop in place.loops):
         return True
     # `done = try_wait(); while (!done) done = try_wait();`
-    return any(
-        isinstance(p.stmt, Loop) and dependents.controls(p.stmt) and _holds_wait(p.stmt, event) for p in flow.places
-    )
+    holding = {id(loop): loop for other in others for loop in _around(flow, other).loops}
+    return any(flow.ends(event.op, loop) for loop in holding.values())
 
 
-def _leads_to_a_wait(flow: Flow, event: Event, dependents: Dependents) -> bool:
+def _leads_to_a_wait(flow: Flow, event: Event, others: list[Event]) -> bool:
     """The result decides whether a real wait follows, or goes into one (`wait(bar, parity, token)`)."""
-    if any(_holds_wait(branch, event) for branch in dependents.branches()):
+    holding = {id(branch): branch for other in others for branch in _around(flow, other).ifs}
+    if any(flow.decides(event.op, branch.test) for branch in holding.values()):
         return True
-    for place in flow.places:
-        if isinstance(place.stmt, Do) and place.stmt.op.name in WAITS and place.stmt.op is not event.op:
-            op = place.stmt.op
-            if dependents.has(op.predicate) or any(dependents.has(operand) for operand in op.operands.values()):
-                return True
-    return False
-
-
-def _holds_wait(stmt: Stmt, event: Event) -> bool:
     return any(
-        isinstance(inner, Do) and inner.op.name in WAITS and inner.op is not event.op for inner in walk(stmt)
+        flow.decides(event.op, value)
+        for other in others
+        for value in (other.op.predicate, *(other.op.operands.get(role) for role in ("parity", "state", "value")))
     )
+
+
+def _around(flow: Flow, event: Event) -> Place:
+    return flow.ops.get(id(event.op), _NOWHERE)
+
+
+_NOWHERE = Place(Seq(Span(0, 0), ()), (), ())

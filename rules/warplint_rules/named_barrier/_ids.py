@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from warplint.threads.facts import Event, Known, Reach, Roles, warps_of
+from warplint.threads.facts import Event, Known, Reach, Roles
+from warplint_rules._say import lanes_of, reached
 
 NAMED = ("bar.sync.named", "bar.arrive.named", "barrier.nonaligned")
 
@@ -28,9 +29,16 @@ class Barrier:
     uses: list[Use] = field(default_factory=list)
 
     @property
-    def warps(self) -> frozenset[int]:
-        """Every warp that may take part."""
-        return frozenset().union(*(use.warps for use in self.uses))
+    def arrivals(self) -> int:
+        """The most warps that can come in one generation: each warp once at each site.
+
+        A warp may arrive at one site and then wait at another one: it counts twice. To come to one site twice before
+        the generation completes is a fault of its own.
+        """
+        at_site: dict[int, set[int]] = {}
+        for use in self.uses:
+            at_site.setdefault(id(use.event.op), set()).update(use.warps)
+        return sum(map(len, at_site.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +59,7 @@ def named(roles: Roles) -> Named:
     found: dict[tuple[int, int], Barrier] = {}
     unknown_id: list[Event] = []
     unknown_count: dict[int, list[Event]] = {}
-    for event in roles.of(*NAMED):
+    for event in reached(roles, *NAMED):
         ids = event.values.get("id")
         if not isinstance(ids, Known):
             unknown_id.append(event)
@@ -68,7 +76,7 @@ def named(roles: Roles) -> Named:
             for count, part in sizes:
                 if count == 0 and event.name != "bar.arrive.named":
                     count = roles.threads
-                warps = frozenset(warps_of(part.threads, roles.launch.warp_size))
+                warps = frozenset(lanes_of(part.threads, roles.launch.warp_size))
                 if warps:
                     found.setdefault((number, count), Barrier(number, count)).uses.append(Use(event, warps))
     return Named(

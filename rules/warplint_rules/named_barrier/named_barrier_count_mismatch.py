@@ -71,7 +71,7 @@ def check(roles: Roles) -> Iterator[Finding]:
 
 def _judge(roles: Roles, found: Named, barrier: Barrier, others: list[Barrier]) -> Finding | None:
     size = roles.launch.warp_size
-    available = len(barrier.warps) * size
+    available = barrier.arrivals * size
     complete = not found.unknown_id and barrier.id not in found.unknown_count
     if complete and available < barrier.count:
         return _too_few(roles, barrier, others, available)

@@ -34,9 +34,9 @@ from collections.abc import Iterator
 
 from warplint.finding import Finding, Level, Symptom
 from warplint.rule import Rule
-from warplint.threads.facts import Roles
-from warplint_rules._say import Reporter, location, sites, spelled, who
-from warplint_rules.named_barrier._ids import named
+from warplint.threads.facts import Event, Roles
+from warplint_rules._say import Reporter, line, location, reached, sites, spelled, who
+from warplint_rules.named_barrier._ids import Barrier, named
 from warplint_rules.participation._balance import BARRIERS
 
 RULE = Rule(Level.ERROR, Symptom.CRASH)
@@ -47,7 +47,6 @@ _LAST = 15
 
 def check(roles: Roles) -> Iterator[Finding]:
     """Known ids outside 0..15, and barrier 0 with a count beside the CTA barrier."""
-    whole = sites(roles.of(*BARRIERS))
     said: set[int] = set()
     for barrier in named(roles).barriers:
         event = barrier.uses[0].event
@@ -63,15 +62,29 @@ def check(roles: Roles) -> Iterator[Finding]:
                 "`__syncthreads` uses.",
                 remedy=f"Use an id in 1..{_LAST} that no other group uses at the same time.",
             )
-        elif barrier.id == 0 and barrier.count != roles.threads and whole:
+        elif barrier.id == 0 and barrier.count != roles.threads and (meeting := _meeting(roles, barrier)):
             said.add(id(event.op))
             yield SAY.at(
                 roles,
                 event,
                 f"{spelled(event)} uses barrier 0 for {barrier.count} threads ({who(roles, event.reach)} here), and "
-                f"`{whole[0].op.spelling}` uses barrier 0 for the whole block.",
+                f"`{meeting[0].op.spelling}` (line {line(roles, meeting[0].op.span)}) for the whole block.",
                 symptom=Symptom.DEADLOCK,
                 why="Both are the same hardware barrier with two counts: arrivals of one complete or block the other.",
                 remedy=f"Give the group an id of its own in 1..{_LAST}.",
-                related=[location(roles, other.op.span, "barrier 0 for the whole block") for other in whole[:4]],
+                related=[location(roles, other.op.span, "barrier 0 for the whole block") for other in meeting[:4]],
             )
+
+
+def _meeting(roles: Roles, barrier: Barrier) -> list[Event]:
+    """CTA barriers that other threads may wait at while the group uses barrier 0.
+
+    Those that everybody has left before are over: barrier 0 may serve a group after the last `__syncthreads`.
+    """
+    first = min(use.event.order for use in barrier.uses)
+    around = {id(loop) for use in barrier.uses for loop in use.event.loops}
+    return sites(
+        event
+        for event in reached(roles, *BARRIERS)
+        if event.order > first or event.live & ~event.reach.threads or any(id(loop) in around for loop in event.loops)
+    )

@@ -17,7 +17,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
+from warplint.program.ir import Kernel
 from warplint.threads.facts import Condition, Event, Known, Opaque, Reach, Roles, Uniformity, warps_of
+from warplint_rules._say import reached
+from warplint_rules.participation._dataflow import rests_on_unknown
 
 BARRIERS = ("bar.sync.cta", "bar.red.cta", "hip.__syncthreads", "amd.s_barrier")
 
@@ -60,7 +63,7 @@ class Balance:
 def barriers(roles: Roles) -> list[Event]:
     """Events that are barrier 0 of the whole block, however spelled."""
     found = []
-    for event in roles.of(*BARRIERS, "bar.sync.named", "barrier.nonaligned"):
+    for event in reached(roles, *BARRIERS, "bar.sync.named", "barrier.nonaligned"):
         if event.name in BARRIERS:
             found.append(event)
         elif event.constant("id") == 0:
@@ -78,13 +81,13 @@ def balance(roles: Roles) -> Balance:
 
 def compare(roles: Roles, events: list[Event]) -> Balance:
     """Judges one barrier's events, all of them given."""
-    anchors = [event for event in events if _anchor(event)]
+    anchors = [event for event in events if _anchor(roles, event)]
     if len(anchors) == len(events):
         return Balance((), ())
     work = _Work(roles, events)
     groups: dict[int, list[Event]] = {}
     for event in events:
-        if not _anchor(event):
+        if not _anchor(roles, event):
             before = [a for a in anchors if a.order < event.order and a.loops == event.loops[: len(a.loops)]]
             groups.setdefault(before[-1].order if before else -1, []).append(event)
     kept = [work.settle(group, 0) for group in groups.values()]
@@ -101,7 +104,7 @@ def compare(roles: Roles, events: list[Event]) -> Balance:
 
 
 # ---------------------------------------------------------------------------------------------- conditions
-def divides(guard: Condition, level: Uniformity = Uniformity.CTA) -> bool:
+def divides(kernel: Kernel, guard: Condition, level: Uniformity = Uniformity.CTA) -> bool:
     """A condition of unknown value that is established to differ between live threads of one group of the level.
 
     Returns are no such condition: threads that have left are not waited for.
@@ -113,40 +116,41 @@ def divides(guard: Condition, level: Uniformity = Uniformity.CTA) -> bool:
         return True
     if after.split >= level or not after.varies:
         return False
-    # Inside a branch that already divides, this one adds to it only by a value of its own.
-    return (
-        after.split < before.split
-        or not before.varies
-        or (isinstance(value, Opaque) and value.varies and value.uniformity < level)
-    )
+    if guard.kind not in ("break", "continue") and isinstance(value, Opaque):
+        varies = value.varies and value.uniformity < level
+    else:
+        # What is left behind a jump: several conditions may have led to it, the reach says what they amount to.
+        varies = after.split < before.split or not before.varies
+    return varies and not (guard.stmt is not None and rests_on_unknown(kernel, guard.stmt))
 
 
-def leaves(guard: Condition, level: Uniformity = Uniformity.CTA) -> bool:
+def leaves(kernel: Kernel, guard: Condition, level: Uniformity = Uniformity.CTA) -> bool:
     """A return that is established to take some threads of a group away and to keep others."""
     if guard.kind != "exit":
         return False
     before, after = guard.before, guard.after
     if after.threads != before.threads and level >= Uniformity.CTA:
         return True
-    return after.split < level and after.varies and (after.split < before.split or not before.varies)
+    varies = after.split < level and after.varies and (after.split < before.split or not before.varies)
+    return varies and not (guard.stmt is not None and rests_on_unknown(kernel, guard.stmt))
 
 
 def granularity(guard: Condition) -> Uniformity:
     """The groups that a dividing condition keeps together."""
     if guard.after.elected and not guard.before.elected:
         return Uniformity.LANE
-    if guard.kind == "if" and isinstance(guard.value, Opaque) and guard.value.varies:
+    if guard.kind not in ("break", "continue") and isinstance(guard.value, Opaque) and guard.value.varies:
         return guard.value.uniformity
     return guard.after.split
 
 
-def _dividing(event: Event) -> list[Condition]:
-    return [guard for guard in event.guards if divides(guard)]
+def _dividing(roles: Roles, event: Event) -> list[Condition]:
+    return [guard for guard in event.guards if divides(roles.kernel, guard)]
 
 
-def _anchor(event: Event) -> bool:
+def _anchor(roles: Roles, event: Event) -> bool:
     """Every live thread of the block executes it, or none does."""
-    return event.live & ~event.reach.threads == 0 and not event.reach.elected and not _dividing(event)
+    return event.live & ~event.reach.threads == 0 and not event.reach.elected and not _dividing(roles, event)
 
 
 def _same(guard: Condition, event: Event) -> tuple[object, ...]:
@@ -154,7 +158,7 @@ def _same(guard: Condition, event: Event) -> tuple[object, ...]:
 
 
 # ---------------------------------------------------------------------------------------------- comparison
-def terms(events: Iterable[Event]) -> dict[tuple[str, ...], int]:
+def terms(roles: Roles, events: Iterable[Event]) -> dict[tuple[str, ...], int]:
     """How often the events happen, as symbols and numbers."""
     total: dict[tuple[str, ...], int] = {}
     for event in events:
@@ -166,7 +170,7 @@ def terms(events: Iterable[Event]) -> dict[tuple[str, ...], int]:
         loops = {id(loop.stmt) for loop in event.loops}
         factors.extend(f"loop {_flat(loop.text)}" for loop in event.loops if loop.trips is None)
         for guard in event.guards:
-            if guard.kind in ("exit", "loop") or id(guard.stmt) in loops or divides(guard):
+            if guard.kind in ("exit", "loop") or id(guard.stmt) in loops or divides(roles.kernel, guard):
                 continue
             if not isinstance(guard.value, Known):
                 factors.append(f"{'' if guard.taken else '!'}{_flat(guard.text)}")
@@ -198,7 +202,7 @@ class _Work:
         kept: list[Event] = []
         arms: dict[tuple[object, ...], tuple[Condition, list[Event], list[Event]]] = {}
         for event in events:
-            guards = _dividing(event)
+            guards = _dividing(self.roles, event)
             if len(guards) <= depth:
                 kept.append(event)
                 continue
@@ -207,7 +211,7 @@ class _Work:
             (yes if guard.taken else no).append(event)
         for guard, yes, no in arms.values():
             yes, no = self.settle(yes, depth + 1), self.settle(no, depth + 1)
-            of_yes, of_no = terms(yes), terms(no)
+            of_yes, of_no = terms(self.roles, yes), terms(self.roles, no)
             if of_yes == of_no:
                 self.splits.append(Split(_ordered(yes, no), granularity(guard) == Uniformity.LANE, guard))
             elif less(of_no, of_yes):
@@ -238,13 +242,13 @@ class _Work:
     def total_is_even(self, events: list[Event]) -> bool:
         """Every thread of the block executes as many barriers as any other, though not between the same anchors."""
         parts = self.classes(events)
-        counts = [terms(of) for _, of in parts]
+        counts = [terms(self.roles, of) for _, of in parts]
         return bool(counts) and all(count == counts[0] for count in counts)
 
     def judge(self, events: list[Event]) -> None:
         """Compares the classes of threads of one stretch between anchors."""
         parts = self.classes(events)
-        counts = [terms(of) for _, of in parts]
+        counts = [terms(self.roles, of) for _, of in parts]
         if all(count == counts[0] for count in counts):
             self.split(events)
             return

@@ -10,15 +10,20 @@ from warplint.program.ir import (
     Binary,
     Cast,
     Const,
+    Deferred,
     Element,
     Expr,
+    If,
     Kernel,
     Load,
+    Loop,
     Operation,
     OpValue,
     Pure,
     Select,
+    Seq,
     Special,
+    Stmt,
     Symbol,
     Unary,
     Unknown,
@@ -28,6 +33,7 @@ from warplint.program.ir import (
 from warplint.threads.facts import Uniformity
 
 _MAX_STEPS = 2_000
+_MAX_TESTS = 4
 
 _PER_LANE = ("tid.", "laneid", "linear_tid", "lanemask_", "clock")
 _PER_WARP = ("warpid",)
@@ -67,6 +73,73 @@ def origins(kernel: Kernel, expr: Expr, name: str) -> Operation | None:
             visited.add(id(symbol))
             stack.extend(reversed(assigned.get(id(symbol), ())))
     return None
+
+
+@lru_cache(maxsize=512)
+def rests_on_unknown(kernel: Kernel, stmt: Stmt) -> bool:
+    """A branch or loop that compares thread indices with a constant which is not in the file (a macro, an argument).
+
+    Which threads such a condition parts is not established: the constant may be a multiple of any group. A condition on
+    data that each thread loads is another matter.
+    """
+    tests: list[Deferred] = []
+    for inner in walk(stmt):
+        if isinstance(inner, (If, Loop)) and inner.test is not None:
+            tests.append(inner.test)
+        if len(tests) >= _MAX_TESTS or not isinstance(inner, (If, Seq, Loop)):
+            break
+    return any(_mentions_unknown(kernel, test.expr) for test in tests)
+
+
+def _mentions_unknown(kernel: Kernel, expr: Expr) -> bool:
+    assigned = assignments(kernel)
+    stack, visited = [expr], set[int]()
+    found = False
+    for _ in range(_MAX_STEPS):
+        if not stack:
+            break
+        symbol: Symbol | None = None
+        match stack.pop():
+            case Unknown():
+                found = True
+            case Load():
+                return False
+            case Binary(left=left, right=right):
+                stack += [right, left]
+            case Cast(arg=arg) | Unary(arg=arg):
+                stack.append(arg)
+            case Select(test=test, yes=yes, no=no):
+                stack += [no, yes, test]
+            case Pure(args=args):
+                stack.extend(args)
+            case Var(symbol=symbol) | Element(symbol=symbol):
+                pass
+        if symbol is not None and id(symbol) not in visited:
+            visited.add(id(symbol))
+            stack.extend(reversed(assigned.get(id(symbol), ())))
+    return found
+
+
+def looks_at_data(expr: Expr) -> bool:
+    """The expression itself (not the locals in it) reads memory, an operation's result or something unknown."""
+    stack = [expr]
+    for _ in range(_MAX_STEPS):
+        if not stack:
+            return False
+        match stack.pop():
+            case Binary(left=left, right=right):
+                stack += [right, left]
+            case Cast(arg=arg) | Unary(arg=arg):
+                stack.append(arg)
+            case Select(test=test, yes=yes, no=no):
+                stack += [no, yes, test]
+            case Element(index=index):
+                stack.append(index)
+            case Const() | Var() | Special() | Unknown(uniform=True):
+                pass
+            case _:
+                return True
+    return True
 
 
 def uniform_over(kernel: Kernel, expr: Expr, level: Uniformity) -> bool:

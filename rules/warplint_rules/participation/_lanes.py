@@ -8,7 +8,7 @@ from functools import lru_cache
 
 from warplint.ops import SPECS
 from warplint.threads.facts import Condition, Event, Roles, Uniformity, warps_of
-from warplint_rules._say import narrowing
+from warplint_rules._say import narrowing, reached
 from warplint_rules.participation._balance import divides, leaves
 
 
@@ -46,9 +46,9 @@ def gap(roles: Roles, event: Event, group: int, *, exited_count: bool) -> Gap | 
     if absent:
         return Gap(event, absent)
     for guard in event.guards:
-        if divides(guard, level):
+        if divides(roles.kernel, guard, level):
             return Gap(event, 0, guard)
-        if exited_count and leaves(guard, level):
+        if exited_count and leaves(roles.kernel, guard, level):
             return Gap(event, 0, guard, exited=True)
     if exited_count:
         gone = expected(roles, event, group, alive=False) & ~reach.threads
@@ -73,6 +73,37 @@ def _groups(threads: int, group: int) -> int:
         rest >>= group
         at += group
     return result
+
+
+_MEETING = with_participation(
+    "warp_mask",
+    "warp_all",
+    "warpgroup_all",
+    "cta_all",
+    "cta_n_threads",
+    "cluster_all",
+    "grid_all",
+    "wave_all",
+    "wave_mask",
+) | frozenset(name for name, spec in SPECS.items() if "waits" in spec.effects)
+
+
+def missing_only_exit(roles: Roles, found: Gap) -> bool:
+    """The threads that miss the operation come to nothing any more at which anybody meets or waits: they leave."""
+    event, condition = found.event, found.condition
+    around = {id(loop) for loop in event.loops}
+    missing = found.absent or _groups(event.reach.threads, roles.launch.warp_size)
+    for other in reached(roles):
+        if other.name not in _MEETING or other.op is event.op or not other.reach.threads & missing:
+            continue
+        if other.order < event.order and not any(id(loop) in around for loop in other.loops):
+            continue
+        same_side = condition is not None and any(
+            guard.stmt is condition.stmt and guard.taken == condition.taken for guard in other.guards
+        )
+        if not same_side:
+            return False
+    return True
 
 
 def by_cause(gaps: Iterable[Gap]) -> Iterator[list[Gap]]:

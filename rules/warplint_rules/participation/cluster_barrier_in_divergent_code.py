@@ -36,6 +36,7 @@ extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(128) exch
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 from warplint.finding import Finding, Level, Symptom
@@ -43,10 +44,11 @@ from warplint.rule import Rule
 from warplint.threads.facts import Event, Roles
 from warplint_rules._say import (
     Reporter,
-    condition_text,
+    condition_place,
     guard_places,
     line,
     location,
+    reached,
     sites,
     spelled,
     threads,
@@ -63,16 +65,17 @@ SAY = Reporter(__name__, RULE)
 def check(roles: Roles) -> Iterator[Finding]:
     """Arrivals that threads miss; waits of part of a warp."""
     said: set[int] = set()
-    arrivals = list(roles.of("barrier.cluster.arrive"))
+    arrivals = list(reached(roles, "barrier.cluster.arrive"))
     for imbalance in compare(roles, arrivals).imbalances:
         fresh = [event for event in sites(imbalance.events) if id(event.op) not in said]
         if fresh:
             said.update(id(event.op) for event in fresh)
             yield _missed(roles, imbalance, fresh)
+    yield from _not_waited(roles, arrivals)
     lines = {line(roles, event.op.span) for event in arrivals if id(event.op) in said}
     aligned = (
         event
-        for event in roles.of("barrier.cluster.arrive", "barrier.cluster.wait")
+        for event in reached(roles, "barrier.cluster.arrive", "barrier.cluster.wait")
         if event.mod("aligned") and line(roles, event.op.span) not in lines
     )
     gaps = (gap(roles, event, roles.launch.warp_size, exited_count=False) for event in aligned)
@@ -88,12 +91,48 @@ def check(roles: Roles) -> Iterator[Finding]:
         )
 
 
+def _not_waited(roles: Roles, arrivals: list[Event]) -> Iterator[Finding]:
+    """Threads that arrive a second time and have not waited for the phase in which they arrived first."""
+    waits = list(reached(roles, "barrier.cluster.wait"))
+    for first, second in itertools.pairwise(event for event in arrivals if _certain(event)):
+        both = first.reach.threads & second.reach.threads
+        between = [wait for wait in waits if first.order < wait.order < second.order]
+        for wait in between:
+            both &= ~wait.reach.threads
+        if not both:
+            continue
+        where = between[0] if between else second
+        message = (
+            f"{spelled(where)} is executed by {who(roles, where.reach)}{under(roles, where.guards)}; "
+            f"{threads(roles, both)} arrive again at line {line(roles, second.op.span)} without having waited."
+            if between
+            else f"{spelled(second)} arrives a second time with no wait since line {line(roles, first.op.span)}."
+        )
+        yield SAY.at(
+            roles,
+            where,
+            message,
+            why="A thread must wait for the phase in which it has arrived before it arrives in the next one; otherwise "
+            "it may complete a phase that its peers have not reached, and nothing orders its accesses after theirs.",
+            remedy="Let every thread that arrives execute the wait.",
+            related=[
+                location(roles, first.op.span, "arrives here"),
+                location(roles, second.op.span, "arrives again here"),
+                *guard_places(roles, where.guards)[-2:],
+            ],
+        )
+
+
+def _certain(event: Event) -> bool:
+    """Executed once by all of its threads, whatever is not known."""
+    return event.reach.exact and not event.loops and all(guard.known for guard in event.guards)
+
+
 def _missed(roles: Roles, imbalance: Imbalance, events: list[Event]) -> Finding:
     event, condition, later = events[0], imbalance.condition, imbalance.later
     if condition is not None:
         message = (
-            f"{spelled(event)} depends on `{condition_text(condition)}` (line {line(roles, condition.span)}), on which "
-            "threads of the block disagree."
+            f"{spelled(event)} depends on {condition_place(roles, condition)}, on which threads of the block disagree."
         )
     else:
         message = (

@@ -45,7 +45,7 @@ from warplint.rule import Rule
 from warplint.threads.facts import Condition, Event, Roles, Uniformity, warps_of
 from warplint_rules._say import (
     Reporter,
-    condition_text,
+    condition_place,
     guard_places,
     line,
     location,
@@ -84,7 +84,7 @@ def _missed(roles: Roles, imbalance: Imbalance, events: list[Event]) -> Finding:
             condition.kind, "do not reach it"
         )
         message = (
-            f"{spelled(event)} depends on `{condition_text(condition)}` (line {line(roles, condition.span)}), on which "
+            f"{spelled(event)} depends on {condition_place(roles, condition)}, on which "
             f"{_parts(condition)} of the block disagree: those for which it fails {verb}."
         )
     else:

@@ -50,7 +50,7 @@ def check(roles: Roles) -> Iterator[Finding]:
     left: dict[int, tuple[Condition, list[Event]]] = {}
     for event in barriers(roles):
         for guard in event.guards:
-            if leaves(guard) and not _traps(guard.stmt):
+            if leaves(roles.kernel, guard) and not _traps(guard.stmt):
                 left.setdefault(id(guard.stmt or guard), (guard, []))[1].append(event)
     for guard, events in left.values():
         first = events[0]

@@ -57,7 +57,7 @@ from collections.abc import Iterator
 from warplint.finding import Finding, Level, Symptom
 from warplint.rule import Rule
 from warplint.threads.facts import Event, Known, Opaque, Pointer, Roles, Uniformity, Value, warps_of
-from warplint_rules._say import Reporter, guard_places, location, spelled, under, warps, who
+from warplint_rules._say import Reporter, guard_places, location, reached, spelled, under, warps, who
 from warplint_rules.participation._dataflow import uniform_over
 from warplint_rules.participation._lanes import cause, once, with_participation
 
@@ -72,7 +72,7 @@ _PLAIN_STORES = ("cp.async.bulk.s2g", "cp.async.bulk.tensor.store")
 def check(roles: Roles) -> Iterator[Finding]:
     """One finding for each place (a condition and its threads) that repeats single-thread operations."""
     groups: dict[tuple[object, ...], list[tuple[Event, int]]] = {}
-    for event in once(roles.events, lambda event: event.name in _SINGLE and not event.mod("elects")):
+    for event in once(reached(roles), lambda event: event.name in _SINGLE and not event.mod("elects")):
         times = _repeats(roles, event)
         if times > 1:
             store = event.name in _PLAIN_STORES
@@ -173,7 +173,7 @@ def _counted_for(roles: Roles, event: Event, times: int) -> bool:
     barrier = event.values.get("barrier")
     if not isinstance(barrier, Pointer):
         return False
-    for init in roles.of("mbarrier.init"):
+    for init in reached(roles, "mbarrier.init"):
         at = init.values.get("barrier")
         if isinstance(at, Pointer) and at.symbol is barrier.symbol and init.constant("count") == times:
             return True

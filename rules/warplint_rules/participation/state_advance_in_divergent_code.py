@@ -42,11 +42,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from warplint.finding import Finding, Level, Symptom
-from warplint.program.ir import Symbol
+from warplint.program.ir import Break, Exit, If, Loop, Symbol, walk
 from warplint.rule import Rule
 from warplint.source import Span
-from warplint.threads.facts import LoopFact, Reach, Roles, UseFact, WriteFact
-from warplint_rules._say import Reporter, guard_places, line, location, threads, under, who
+from warplint.threads.facts import LoopFact, Reach, Roles, Uniformity, UseFact, WriteFact
+from warplint_rules._say import Reporter, guard_places, line, location, narrowing, threads, under, warps, who
+from warplint_rules.participation._dataflow import looks_at_data
 
 RULE = Rule(
     Level.ERROR,
@@ -68,25 +69,41 @@ class _Need:
     what: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """A local that threads need and do not write."""
+
+    need: _Need
+    writes: list[WriteFact]
+    behind: int
+
+
 def check(roles: Roles) -> Iterator[Finding]:
     """Locals that a loop's exit, a wait's parity or a barrier's address depends on, against who writes them."""
-    said: set[int] = set()
     writes: dict[int, list[WriteFact]] = {}
     for write in roles.writes:
-        writes.setdefault(id(write.symbol), []).append(write)
+        if write.reach.threads:
+            writes.setdefault(id(write.symbol), []).append(write)
+    causes: dict[tuple[int, object], list[_Fault]] = {}
+    said: set[int] = set()
     for need in _needs(roles, writes):
         if id(need.symbol) in said:
             continue
         inside = [write for write in writes.get(id(need.symbol), ()) if need.loop in write.loops]
         behind = _left_behind(need, inside)
-        if not inside or not behind:
-            continue
-        said.add(id(need.symbol))
-        yield _finding(roles, need, inside, behind)
+        if inside and behind:
+            said.add(id(need.symbol))
+            narrow = narrowing(inside[0].guards)
+            guard = id(narrow[-1].stmt) if narrow else None
+            causes.setdefault((id(need.loop), guard), []).append(_Fault(need, inside, behind))
+    for faults in causes.values():
+        yield _finding(roles, faults)
 
 
 def _needs(roles: Roles, writes: dict[int, list[WriteFact]]) -> Iterator[_Need]:
     for loop in roles.loops:
+        if _ends_by_data(loop):
+            continue
         # Another variable that these threads do write may end the loop for them: then nothing is established.
         for symbol in loop.state:
             others = (other for other in loop.state if other is not symbol)
@@ -115,44 +132,64 @@ def _common_loop(use: UseFact, writes: list[WriteFact] | tuple[WriteFact, ...]) 
 
 def _left_behind(need: _Need, writes: list[WriteFact]) -> int:
     """Threads that need the local and execute none of its writes in the loop."""
+    if need.reach.split == Uniformity.LANE and not need.reach.elected:
+        return 0  # which lanes come here is not known: perhaps only those that write
     behind = need.reach.threads
     for write in writes:
-        if not write.reach.elected:
+        # Elections of one warp pick the same lane.
+        if not write.reach.elected or need.reach.elected:
             behind &= ~write.reach.threads
-        elif need.reach.elected:
-            # Elections of one warp pick the same lane.
-            behind &= ~write.reach.threads
-    if behind and need.reach.elected:
-        return behind
     return behind
 
 
-def _finding(roles: Roles, need: _Need, writes: list[WriteFact], behind: int) -> Finding:
+def _ends_by_data(loop: LoopFact) -> bool:
+    """An exit of the loop looks at memory or at the result of an operation: it may come without any write of ours."""
+    if not isinstance(loop.stmt, Loop):
+        return True
+    tests = [loop.stmt.test] if loop.stmt.test is not None else []
+    for inner in walk(loop.stmt.body):
+        if isinstance(inner, If) and any(isinstance(jump, (Break, Exit)) for jump in walk(inner)):
+            tests.append(inner.test)
+    return any(looks_at_data(test.expr) for test in tests)
+
+
+def _finding(roles: Roles, faults: list[_Fault]) -> Finding:
+    need, writes, behind = faults[0].need, faults[0].writes, faults[0].behind
     write = writes[0]
-    name = need.symbol.name
+    names = [f"`{name}`" for name in dict.fromkeys(fault.need.symbol.name for fault in faults)]
+    several = len(names) > 1
+    what = f"{', '.join(names[:-1])} and {names[-1]}" if several else names[0]
+    decides = f"which decide{'' if several else 's'} {need.what} at line {line(roles, need.span)}"
     message = (
-        f"`{name}`, which decides {need.what} at line {line(roles, need.span)}, is advanced by "
-        f"{who(roles, write.reach)}"
-        f"{under(roles, write.guards)}, but {threads(roles, behind)} also stay in the loop and keep the old value."
+        f"{what}, {decides}, {'are' if several else 'is'} advanced by {_writers(roles, write.reach)}"
+        f"{under(roles, write.guards)}, but {_behind(roles, write, behind)} stay in the loop and keep the old value."
     )
-    elected = any(other.reach.elected for other in writes)
     return SAY.at(
         roles,
         write.span,
         message,
-        threads=who(roles, write.reach),
+        threads=_writers(roles, write.reach),
         guards=write.guards,
         why="Every thread has its own copy: those that do not advance it repeat the iteration or wait for a phase "
-        "that is over, "
-        "while the others go on; the barriers and waits of the loop then no longer meet.",
+        "that is over, while the others go on; the barriers and waits of the loop then no longer meet.",
         remedy=(
             "Advance it outside the elected branch, with all threads that use it."
-            if elected
+            if any(other.reach.elected for other in writes)
             else "Advance it unconditionally at the end of the iteration, with all threads of the loop."
         ),
         related=[
-            location(roles, need.span, f"it decides {need.what} here"),
+            *(location(roles, fault.need.span, f"decides {fault.need.what}") for fault in faults),
             *guard_places(roles, write.guards)[-2:],
-            *(location(roles, other.span, "written here too") for other in writes[1:]),
+            *(location(roles, other.span, "written here too") for fault in faults for other in fault.writes[1:]),
         ],
     )
+
+
+def _behind(roles: Roles, write: WriteFact, behind: int) -> str:
+    """Who keeps the old value; the elected lane is not among them, but which lane it is nobody knows."""
+    return f"the other lanes of {warps(roles, behind)}" if write.reach.elected else threads(roles, behind)
+
+
+def _writers(roles: Roles, reach: Reach) -> str:
+    """Who advances, at most: the loop's own test, which the fault makes differ, says nothing to a reader."""
+    return who(roles, reach) if reach.elected else threads(roles, reach.threads)

@@ -31,8 +31,8 @@ from dataclasses import dataclass
 
 from warplint.finding import Finding, Level, Symptom
 from warplint.rule import Rule
-from warplint.threads.facts import Event, Known, Roles, Uniformity, warps_of
-from warplint_rules._say import Reporter, guard_places, spelled, under, who
+from warplint.threads.facts import Event, Known, Roles, Uniformity
+from warplint_rules._say import Reporter, guard_places, lanes_of, reached, spelled, under, who
 from warplint_rules.participation._lanes import with_participation
 
 RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT)
@@ -54,7 +54,7 @@ class _Mismatch:
 def check(roles: Roles) -> Iterator[Finding]:
     """Masks that are known, against the lanes that are known to come."""
     seen: set[int] = set()
-    for event in roles.events:
+    for event in reached(roles):
         if event.name not in _MASKED or id(event.op) in seen:
             continue
         mask = event.values.get("mask")
@@ -69,22 +69,26 @@ def check(roles: Roles) -> Iterator[Finding]:
 def _mismatch(roles: Roles, event: Event, mask: Known) -> _Mismatch | None:
     size = roles.launch.warp_size
     full = (1 << size) - 1
-    live = warps_of(event.live, size)
+    constant = mask.constant
+    if constant is not None and constant & full == full:
+        return None  # a full mask in divergent code is warp-collective-in-divergent-code's
+    live = lanes_of(event.live, size)
     whole = event.reach.split > Uniformity.LANE
-    for warp, lanes in warps_of(event.reach.threads, size).items():
-        masks = {lane: mask.at(warp * size + lane) & full for lane in range(size) if lanes >> lane & 1}
-        unnamed = sum(1 << lane for lane, own in masks.items() if not own >> lane & 1)
-        named = 0
-        for own in masks.values():
-            named |= own
+    for warp, lanes in lanes_of(event.reach.threads, size).items():
+        if constant is not None:
+            named, unnamed, shown = constant & full, lanes & ~constant, constant & full
+        else:
+            own = {lane: mask.at(warp * size + lane) & full for lane in range(size) if lanes >> lane & 1}
+            named, unnamed, shown = 0, 0, next(iter(own.values()))
+            for lane, lane_mask in own.items():
+                named |= lane_mask
+                unnamed |= 0 if lane_mask >> lane & 1 else 1 << lane
+            if named == full:
+                continue
         # A lane counts as here when it may come; one that cannot come is absent however unknown the rest is.
         absent = named & live.get(warp, 0) & ~lanes
-        if absent and not whole and named == full:
-            absent = 0  # a full mask in divergent code is warp-collective-in-divergent-code's
-        if not whole:
-            unnamed = 0
-        if unnamed or (absent and named != full):
-            return _Mismatch(warp, next(iter(masks.values())), unnamed, absent)
+        if (unnamed and whole) or absent:
+            return _Mismatch(warp, shown, unnamed if whole else 0, absent)
     return None
 
 

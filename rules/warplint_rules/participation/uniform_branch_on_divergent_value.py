@@ -41,8 +41,8 @@ from collections.abc import Iterator
 from warplint.finding import Finding, Level, Symptom
 from warplint.rule import Rule
 from warplint.threads.facts import Condition, Event, Opaque, Roles, Uniformity
-from warplint_rules._say import Reporter, condition_text, line, location, sites, spelled
-from warplint_rules.participation._balance import barriers
+from warplint_rules._say import Reporter, condition_text, line, location, reached, sites, spelled
+from warplint_rules.participation._balance import barriers, divides
 
 RULE = Rule(Level.WARNING, Symptom.DEADLOCK)
 SAY = Reporter(__name__, RULE)
@@ -54,11 +54,11 @@ def check(roles: Roles) -> Iterator[Finding]:
     """One finding for each per-lane condition around named barriers."""
     cta = {id(event) for event in barriers(roles)}
     groups: dict[int, tuple[Condition, list[Event]]] = {}
-    for event in roles.of(*_NAMED):
+    for event in reached(roles, *_NAMED):
         if id(event) in cta:
             continue  # cta-barrier-in-divergent-code speaks
         for guard in event.guards:
-            if _per_lane(guard):
+            if _per_lane(guard) and divides(roles.kernel, guard, Uniformity.WARP):
                 groups.setdefault(id(guard.stmt or guard), (guard, []))[1].append(event)
                 break
     for guard, events in groups.values():

@@ -59,17 +59,17 @@ from warplint.rule import Rule
 from warplint.threads.facts import Elected, Event, Known, Roles, warps_of
 from warplint_rules._say import (
     Reporter,
-    condition_text,
+    condition_place,
     guard_places,
-    line,
     location,
+    reached,
     spelled,
     threads,
     under,
     warps,
     who,
 )
-from warplint_rules.participation._lanes import Gap, by_cause, gap, with_participation
+from warplint_rules.participation._lanes import Gap, by_cause, gap, missing_only_exit, with_participation
 
 RULE = Rule(
     Level.ERROR,
@@ -87,7 +87,7 @@ def check(roles: Roles) -> Iterator[Finding]:
     """One finding for each condition that narrows collectives."""
     size = roles.launch.warp_size
     gaps: list[Gap] = []
-    for event in roles.events:
+    for event in reached(roles):
         aligned = event.name in _ALIGNED
         if not (aligned or (event.name in _MASKED and _full_mask(event, size))):
             continue
@@ -113,29 +113,32 @@ def _finding(roles: Roles, group: list[Gap]) -> Finding:
     if first.exited:
         message = (
             f"{spelled(event)} is executed by warps of which lanes have returned"
-            + (f" under `{condition_text(condition)}` (line {line(roles, condition.span)})" if condition else "")
+            + (f" under {condition_place(roles, condition)}" if condition else "")
             + "."
         )
     elif condition is not None and isinstance(condition.value, Elected):
         message = f"{spelled(event)} is executed by {who(roles, event.reach)}, the others of the warp skip it."
     elif condition is not None and not event.reach.elected:
         message = (
-            f"{spelled(event)} depends on `{condition_text(condition)}` (line {line(roles, condition.span)}), "
-            "on which the lanes of a warp disagree."
+            f"{spelled(event)} depends on {condition_place(roles, condition)}, on which the lanes of a warp disagree."
         )
     else:
         message = f"{spelled(event)} is executed by {who(roles, event.reach)}{under(roles, event.guards)}" + (
             f"; {threads(roles, first.absent)} of the same warps do not execute it." if first.absent else "."
         )
+    masked = event.name in _MASKED
+    level = Level.WARNING if first.exited else Level.ERROR
+    if masked and not first.exited and missing_only_exit(roles, first):
+        message += " The lanes that miss it can only leave the kernel, and exited lanes are not waited for."
+        level = Level.NOTE if condition is not None and condition.kind in ("loop", "break") else Level.WARNING
     others = [
         location(roles, other.event.op.span, f"{spelled(other.event)} under the same condition") for other in group[1:]
     ]
-    masked = event.name in _MASKED
     return SAY.at(
         roles,
         event,
         message,
-        level=Level.WARNING if first.exited else Level.ERROR,
+        level=level,
         symptom=Symptom.DEADLOCK if masked else Symptom.CRASH,
         why=_why(roles, event, masked),
         remedy=_remedy(roles, event, masked, first.exited),

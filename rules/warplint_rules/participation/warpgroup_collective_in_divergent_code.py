@@ -45,10 +45,10 @@ from warplint.rule import Rule
 from warplint.threads.facts import Roles, warps_of
 from warplint_rules._say import (
     Reporter,
-    condition_text,
+    condition_place,
     guard_places,
-    line,
     location,
+    reached,
     spelled,
     threads,
     under,
@@ -68,10 +68,10 @@ def check(roles: Roles) -> Iterator[Finding]:
     size = roles.launch.warp_size
     group = size * _WARPGROUP_WARPS
     reallocating = 0
-    for event in roles.of("setmaxnreg"):
+    for event in reached(roles, "setmaxnreg"):
         reallocating |= event.reach.threads
     gaps: list[Gap] = []
-    for event in roles.events:
+    for event in reached(roles):
         if event.name not in _GROUP:
             continue
         found = gap(roles, event, group, exited_count=False)
@@ -91,7 +91,7 @@ def _finding(roles: Roles, together: list[Gap]) -> Finding:
     event, condition = first.event, first.condition
     if condition is not None and not event.reach.elected:
         message = (
-            f"{spelled(event)} depends on `{condition_text(condition)}` (line {line(roles, condition.span)}), "
+            f"{spelled(event)} depends on {condition_place(roles, condition)}, "
             "on which the threads of a warpgroup disagree."
         )
     else:

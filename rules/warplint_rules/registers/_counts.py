@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from warplint.threads.facts import Event, Roles, warps_of
+from warplint.threads.facts import Event, Roles
+from warplint_rules._say import lanes_of, reached, sites
 
 WARPGROUP = 4
 """Warps in a warpgroup."""
-MAX_REGISTERS = 255
-"""Registers that one thread can use."""
+MAX_REGISTERS = 256
+"""Registers that one thread can hold: 255 usable ones, allocated in units of 8."""
 FILE = 64 * 1024
 """32-bit registers of one SM (CUDA programming guide, compute capabilities 9.0 to 12.0)."""
 
@@ -28,12 +29,10 @@ class Request:
 def by_warp(roles: Roles) -> dict[int, list[Request]]:
     """Every warp that may execute a `setmaxnreg`, with its requests in program order; unrolled repeats once."""
     found: dict[int, list[Request]] = {}
-    for event in roles.of("setmaxnreg"):
+    for event in sites(reached(roles, "setmaxnreg")):
         request = Request(event, event.constant("registers"), str(event.mod("direction") or ""))
-        for warp in warps_of(event.reach.threads, roles.launch.warp_size):
-            requests = found.setdefault(warp, [])
-            if all(other.event.op is not event.op for other in requests):
-                requests.append(request)
+        for warp in lanes_of(event.reach.threads, roles.launch.warp_size):
+            found.setdefault(warp, []).append(request)
     return found
 
 

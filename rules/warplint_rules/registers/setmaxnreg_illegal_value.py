@@ -36,7 +36,7 @@ from collections.abc import Iterator
 from warplint.finding import Finding, Level, Symptom
 from warplint.rule import Rule
 from warplint.threads.facts import Event, Known, Roles
-from warplint_rules._say import Reporter, line, location, spelled, who
+from warplint_rules._say import Reporter, line, location, reached, spelled, who
 from warplint_rules.registers._counts import Request, at_entry, by_warp
 
 RULE = Rule(Level.ERROR, Symptom.CRASH)
@@ -48,7 +48,7 @@ _LOWEST, _HIGHEST, _STEP = 24, 256, 8
 def check(roles: Roles) -> Iterator[Finding]:
     """Counts outside the range, then directions against what the same warps had before."""
     said: set[int] = set()
-    for event in roles.of("setmaxnreg"):
+    for event in reached(roles, "setmaxnreg"):
         count = event.constant("registers")
         if count is not None and id(event.op) not in said and not _legal(count):
             said.add(id(event.op))
@@ -113,5 +113,10 @@ def _certain(before: Event, now: Event) -> bool:
     """The earlier request is certain to be the last one before: straight-line code, no unknown conditions."""
     if before.loops or now.loops:
         return False
-    shared = {id(guard.stmt) for guard in now.guards}
-    return all(isinstance(guard.value, Known) or id(guard.stmt) in shared for guard in before.guards)
+    if any(guard.kind in ("break", "continue") for guard in now.guards):
+        return False
+    # Where both stand under one condition they must be on the same side of it.
+    sides = {id(guard.stmt): guard.taken for guard in now.guards}
+    return all(
+        isinstance(guard.value, Known) or sides.get(id(guard.stmt)) == guard.taken for guard in before.guards
+    ) and all(sides.get(id(guard.stmt), guard.taken) == guard.taken for guard in before.guards)

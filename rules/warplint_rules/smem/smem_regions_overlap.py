@@ -1,4 +1,4 @@
-"""Two regions of shared memory with different uses overlap by their constant offsets.
+r"""Two regions of shared memory with different uses overlap by their constant offsets.
 
 ## Why
 The word that receives the tensor-memory address, the barriers and the tiles live in one pool by hand-computed

@@ -87,8 +87,10 @@ from warplint.finding import Finding, Level, Symptom
 from warplint.rule import Rule
 from warplint.threads.facts import Roles
 from warplint_rules._order import order_of
-from warplint_rules._say import Reporter, line, location, threads, under, who
-from warplint_rules._tmem import SlotRead, slot_reads, tmem, written_slots
+from warplint_rules._place import belongs_behind
+from warplint_rules._say import Reporter, line, location, threads, under
+from warplint_rules._say import warps as warps_text
+from warplint_rules._tmem import SlotRead, may_read_before, slot_reads, tmem, written_slots
 from warplint_rules._words import warps
 
 RULE = Rule(Level.ERROR, Symptom.CRASH)
@@ -107,17 +109,21 @@ def check(roles: Roles) -> Iterator[Finding]:
             continue
         if any(other is not alloc and (written_slots(other) or slots) & slots for other in allocs):
             continue
+        join = order.join_after(alloc)
+        if join is not None and not may_read_before(roles, slots, join):
+            continue  # the common case: a CTA barrier stands between
         writers = warps(roles, alloc.reach.threads)
         found: list[tuple[SlotRead, int]] = []
         for read in slot_reads(roles):
             if read.slot not in slots or not read.reach.exact or (read.loops and read.order < alloc.order):
                 continue
+            if order.joined(read.order, read.guards) > alloc.order:
+                continue
             missed = 0
             for warp, lanes in warps(roles, read.reach.threads).items():
                 if warp in writers:
                     continue
-                learns = [order.after(alloc, writer).get(warp) for writer in writers]
-                if all(at is None or at >= read.order for at in learns):
+                if not any(order.before_first(alloc, writer, read.order, read.loops, warp) for writer in writers):
                     missed |= lanes << warp * roles.launch.warp_size
             if missed:
                 found.append((read, missed))
@@ -127,7 +133,8 @@ def check(roles: Roles) -> Iterator[Finding]:
                 roles,
                 read.span,
                 f"{threads(roles, missed)} read the tensor-memory address{under(roles, read.guards)} with no barrier "
-                f"after the allocation by {who(roles, alloc.reach)} (line {line(roles, alloc.op.span)}), its writer.",
+                f"after its allocation by {warps_text(roles, alloc.reach.threads)} "
+                f"(line {line(roles, alloc.op.span)}).",
                 threads=threads(roles, missed),
                 guards=read.guards,
                 why="The allocation writes the word like a store: without a barrier these warps may read what lay "
@@ -136,6 +143,7 @@ def check(roles: Roles) -> Iterator[Finding]:
                 "address.",
                 related=[
                     location(roles, alloc.op.span, "the allocation"),
+                    belongs_behind(roles, alloc, read.order, "the CTA barrier belongs behind this"),
                     *(location(roles, other.span, "also read here") for other, _ in found[1:]),
                 ],
             )

@@ -89,7 +89,8 @@ from warplint.finding import Finding, Level, Symptom
 from warplint.rule import Rule
 from warplint.threads.facts import Event, Roles
 from warplint_rules._order import order_of
-from warplint_rules._say import Reporter, line, location, spelled, who
+from warplint_rules._say import Reporter, line, location, spelled
+from warplint_rules._say import warps as warps_text
 from warplint_rules._tmem import tmem
 from warplint_rules._words import exclusive, warps
 
@@ -123,8 +124,8 @@ def _finding(roles: Roles, relinquish: Event, alloc: Event, how: str, level: Lev
     return SAY.at(
         roles,
         alloc,
-        f"{spelled(alloc)} by {who(roles, alloc.reach)} {how} the `relinquish_alloc_permit` of "
-        f"{who(roles, relinquish.reach)} (line {line(roles, relinquish.op.span)}).",
+        f"{spelled(alloc)} by {warps_text(roles, alloc.reach.threads)} {how} the `relinquish_alloc_permit` of "
+        f"{warps_text(roles, relinquish.reach.threads)} (line {line(roles, relinquish.op.span)}).",
         level=level,
         why="The block has given its right to allocate away: the allocation blocks for ever or is undefined.",
         remedy="Relinquish after the last allocation.",

@@ -89,7 +89,8 @@ from collections.abc import Iterator
 from warplint.finding import Finding, Level, Symptom
 from warplint.rule import Rule
 from warplint.threads.facts import Event, Roles
-from warplint_rules._say import Reporter, line, location, sites, spelled, unique, who
+from warplint_rules._say import Reporter, line, location, sites, spelled, unique
+from warplint_rules._say import warps as warps_text
 from warplint_rules._tmem import COLUMNS, matching, tmem
 from warplint_rules._words import exclusive
 
@@ -115,8 +116,8 @@ def _sizes(roles: Roles, allocs: tuple[Event, ...]) -> Iterator[Finding]:
         yield SAY.at(
             roles,
             event,
-            f"{spelled(event)} by {who(roles, event.reach)} asks for {columns} columns of tensor memory, which is not "
-            f"a power of two from {SMALLEST} to {COLUMNS}.",
+            f"{spelled(event)} by {warps_text(roles, event.reach.threads)} asks for {columns} columns of tensor "
+            f"memory, which is not a power of two from {SMALLEST} to {COLUMNS}.",
             why="The allocator is left in an undefined state: the request blocks, or columns overlap.",
             remedy=f"Allocate {_next(columns)} columns and deallocate the same number.",
         )
@@ -174,8 +175,8 @@ def _total(roles: Roles, allocs: tuple[Event, ...], deallocs: tuple[Event, ...])
             yield SAY.at(
                 roles,
                 last,
-                f"{spelled(last)} by {who(roles, last.reach)} raises the tensor memory held by the block to "
-                f"{sum(legal)} columns; an SM has {COLUMNS}.",
+                f"{spelled(last)} by {warps_text(roles, last.reach.threads)} raises the tensor memory held by the "
+                f"block to {sum(legal)} columns; an SM has {COLUMNS}.",
                 why="The allocation waits for columns that this block itself holds: it never returns.",
                 remedy="Allocate less, or deallocate first.",
                 related=[

@@ -87,7 +87,7 @@ from warplint.finding import Finding, Level, Symptom
 from warplint.rule import Rule
 from warplint.threads.facts import Event, Roles
 from warplint_rules._order import order_of
-from warplint_rules._say import Reporter, line, location, sites, spelled, under
+from warplint_rules._say import Reporter, guard_places, line, location, sites, spelled, under
 from warplint_rules._say import warps as warps_text
 from warplint_rules._tmem import tmem
 from warplint_rules._words import exclusive, warps
@@ -106,8 +106,9 @@ def check(roles: Roles) -> Iterator[Finding]:
         if not dealloc.reach.exact:
             continue
         late: list[tuple[Event, int]] = []
+        joined = order.base(dealloc)
         for access in known.accesses:
-            if access.order > dealloc.order or not access.reach.exact or exclusive(access, dealloc):
+            if not joined < access.order < dealloc.order or not access.reach.exact or exclusive(access, dealloc):
                 continue
             others = _unordered(roles, access, dealloc)
             if others:
@@ -144,7 +145,10 @@ def _finding(roles: Roles, dealloc: Event, late: list[tuple[Event, int]]) -> Fin
         remedy="Put `tcgen05.fence::before_thread_sync`, a CTA barrier that all users of tensor memory reach, and "
         "`tcgen05.fence::after_thread_sync` in front of the deallocation.",
         related=[
-            location(roles, access.op.span, f"{spelled(access)}, not ordered before the deallocation")
-            for access in sorted(first_of.values(), key=lambda event: -event.order)
+            *guard_places(roles, dealloc.guards[:2]),
+            *(
+                location(roles, access.op.span, f"{spelled(access)}, not ordered before the deallocation")
+                for access in sorted(first_of.values(), key=lambda event: -event.order)
+            ),
         ],
     )

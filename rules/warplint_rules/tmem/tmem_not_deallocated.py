@@ -89,7 +89,8 @@ from warplint.program.ir import Exit, walk
 from warplint.rule import Rule
 from warplint.threads.facts import Event, ExitFact, Roles
 from warplint_rules._say import Reporter, guard_places, line, location, narrowing, sites, spelled, threads, under, who
-from warplint_rules._tmem import tmem
+from warplint_rules._say import warps as warps_text
+from warplint_rules._tmem import Tmem, tmem
 from warplint_rules._words import has_opaque
 
 RULE = Rule(Level.ERROR, Symptom.CRASH)
@@ -102,27 +103,48 @@ def check(roles: Roles) -> Iterator[Finding]:
     if not known.allocs or has_opaque(roles):
         return
     if not known.deallocs:
-        alloc = known.allocs[0]
-        dead = known.unreached
-        yield SAY.at(
-            roles,
-            dead[0] if dead else alloc,
-            f"The tensor memory that {who(roles, alloc.reach)} {_verb(alloc)} is never deallocated: "
-            f"{spelled(dead[0])}{under(roles, dead[0].guards)} is reached by no thread."
-            if dead
-            else f"The tensor memory that {who(roles, alloc.reach)} {_verb(alloc)} with {spelled(alloc)} is never "
-            "deallocated.",
-            why="The columns stay taken after the block has ended: the next block on the SM waits for them for ever.",
-            remedy="Let one whole warp execute `tcgen05.dealloc` with the same columns, after all accesses and before "
-            "the kernel ends.",
-            related=[
-                *([location(roles, alloc.op.span, "allocated here")] if dead else []),
-                *(guard_places(roles, narrowing(dead[0].guards)) if dead else []),
-                *(location(roles, event.op.span, "also allocated here") for event in sites(known.allocs[1:])),
-            ],
-        )
+        yield _never(roles, known)
         return
     yield from _ways_out(roles, known.allocs, known.deallocs)
+
+
+def _never(roles: Roles, known: Tmem) -> Finding:
+    alloc = known.allocs[0]
+    by = warps_text(roles, alloc.reach.threads)
+    why = "The columns stay taken after the block has ended: the next block on the SM waits for them for ever."
+    remedy = (
+        "Let one whole warp execute `tcgen05.dealloc` with the same columns, after all accesses and before the kernel "
+        "ends."
+    )
+    others = [location(roles, event.op.span, "also allocated here") for event in sites(known.allocs[1:])]
+    if known.unreached:
+        dead = known.unreached[0]
+        return SAY.at(
+            roles,
+            dead,
+            f"No thread reaches {spelled(dead)}{under(roles, dead.guards)}, and {by} allocates tensor memory (line "
+            f"{line(roles, alloc.op.span)}).",
+            why=why,
+            remedy=remedy,
+            related=[
+                location(roles, alloc.op.span, "allocated here"),
+                *guard_places(roles, narrowing(dead.guards)),
+                *others,
+            ],
+        )
+    last = [event for event in roles.events[-1:] if event not in known.relinquishes]
+    return SAY.at(
+        roles,
+        alloc,
+        f"{spelled(alloc)} by {by} allocates tensor memory that is never deallocated.",
+        why=why,
+        remedy=remedy,
+        related=[
+            *(location(roles, event.op.span, "relinquished here, not freed") for event in sites(known.relinquishes)),
+            *(location(roles, event.op.span, "the last operation of the kernel") for event in last),
+            *others,
+        ],
+    )
 
 
 def _ways_out(roles: Roles, allocs: tuple[Event, ...], deallocs: tuple[Event, ...]) -> Iterator[Finding]:
@@ -167,9 +189,3 @@ def _apart(event: Event, leaving: ExitFact) -> bool:
     """The event is on the other side of a condition of the exit."""
     sides = {id(guard.stmt): guard.taken for guard in leaving.guards if guard.stmt is not None}
     return any(sides.get(id(guard.stmt), guard.taken) != guard.taken for guard in event.guards if guard.stmt)
-
-
-def _verb(event: Event) -> str:
-    return "allocate" if event.reach.threads.bit_count() > 1 else "allocates"
-
-

@@ -11,9 +11,9 @@ from warplint.machine.world import Handler
 @cache
 def handlers() -> Mapping[str, Handler]:
     """All handlers by operation name. An operation without one has no effect the machine models."""
-    from warplint.machine.semantics import asynchronous, barriers, mbarriers, memory, tensor, warps
+    from warplint.machine.semantics import asynchronous, barriers, mbarriers, memory, tensor, warpgroups, warps
 
     table: dict[str, Handler] = {}
-    for module in (mbarriers, barriers, warps, asynchronous, tensor, memory):
+    for module in (mbarriers, barriers, warps, asynchronous, tensor, warpgroups, memory):
         table.update(module.HANDLERS)
     return table

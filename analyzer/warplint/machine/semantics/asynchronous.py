@@ -13,9 +13,9 @@ from warplint.machine import values as v
 from warplint.machine.agent import Agent, Wait
 from warplint.machine.barriers import Arrival
 from warplint.machine.compile import Instruction
-from warplint.machine.footprint import Access
 from warplint.machine.semantics.mbarriers import check_initialised, contribute, label_of, words
 from warplint.machine.semantics.memory import touch
+from warplint.machine.slots import written_run
 from warplint.machine.values import Value
 from warplint.machine.world import World
 from warplint.source import Span
@@ -31,7 +31,6 @@ class Flight:
     cta: int
     threads: int
     knowledge: dict[Hashable, int] = field(default_factory=dict)
-    access: Access | None = None
 
 
 def load_to_mbarrier(
@@ -75,10 +74,12 @@ def load_to_mbarrier(
             if spread and isinstance(place, v.Place):
                 place = v.Place(place.base, place.offset, cta)
             copies = [1 << t for t in agent.members if by >> t & 1]
-            access = touch(world, agent, by, place, number, instruction.span, name, write=True, proxy="async",
-                           done=((("mbar", target), barrier.completed + 1),))  # fmt: skip
+            if len(copies) > 1 and isinstance(place, v.Place) and isinstance(place.offset, int):
+                world.fault("copied-by-many", agent, instruction.span, str(len(copies)))
+            touch(world, agent, by, place, number, instruction.span, name, write=True, proxy="async",
+                  done=((("mbar", target), barrier.completed + 1),))  # fmt: skip
             for each in copies:
-                world.flights.append(Flight(target, number, instruction.span, agent.cta, each, knowledge, access))
+                world.flights.append(Flight(target, number, instruction.span, agent.cta, each, knowledge))
             world.step(agent, instruction.span, f"{name} to {label_of(target)}, phase {barrier.completed}", target, by)
     return None
 
@@ -104,14 +105,11 @@ def deliver(world: World) -> bool:
             kept.extend(copies)
             continue
         total = barrier.tx if open_copies else known
-        share = (barrier.tx - known) // open_copies if open_copies else 0
         merged: dict[Hashable, int] = {}
         for flight in copies:
             for part, value in flight.knowledge.items():
                 if merged.get(part, 0) < value:
                     merged[part] = value
-            if flight.bytes is None and flight.access is not None:
-                _lengthen(world, flight.access, share)
         first = copies[0]
         agent = next((a for a in world.agents if a.cta == first.cta), None)
         arrival = Arrival(first.cta, first.threads, first.span, 0, 0, total, "copy")
@@ -119,17 +117,6 @@ def deliver(world: World) -> bool:
         delivered = True
     world.flights = kept
     return delivered
-
-
-def _lengthen(world: World, access: Access, share: int) -> None:
-    """A copy of unknown size covers its share of the expected bytes, up to where the next slot starts."""
-    slot = (access.region.key, access.lo)
-    if slot not in world.slots:
-        starts = sorted(start for key, start in world.slot_starts if key == access.region.key and start > access.lo)
-        world.slots[slot] = min(share, starts[0] - access.lo) if starts else share
-    if not access.inferred and access.width <= 1:
-        access.hi = access.lo + max(world.slots[slot], 1)
-        access.inferred = True
 
 
 def store_to_global(
@@ -143,7 +130,7 @@ def store_to_global(
     name = "TMA store" if "tensor" in instruction.op.name else "bulk store"
     length = number
     if number is None and isinstance(source, v.Place) and isinstance(source.offset, int):
-        length = world.written_run(agent, source)
+        length = written_run(world, agent, source)
     access = touch(world, agent, threads, source, length, instruction.span, name, write=False, proxy="async",
                    pending="bulk-group")  # fmt: skip
     if access is not None:

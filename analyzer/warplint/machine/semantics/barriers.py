@@ -159,7 +159,12 @@ def cluster_arrive(
     if relaxed:
         # fence.mbarrier_init releases exactly the inits before it.
         for strand in strands:
-            knowledge.update(world.extra.get(("init-fence", strand.index), {}))  # type: ignore[call-overload]
+            knowledge[("exec", strand.index)] = strand.now
+            for index in world.strands.lineage(strand.index):
+                if index in world.init_fences:
+                    knowledge[index] = max(knowledge.get(index, 0), world.init_fences[index])
+                    break
+            strand.now += 1
     if world.cluster.arrive(agent.cta, threads, knowledge):
         world.fault("cluster-re-arrival", agent, instruction.span)
     for strand in strands:
@@ -207,8 +212,24 @@ def init_fence(
 ) -> Wait | None:
     """fence.mbarrier_init.release.cluster: earlier inits of this thread go with its next (relaxed) cluster arrive."""
     for strand in world.strands_of(agent, threads):
-        world.extra[("init-fence", strand.index)] = {strand.index: strand.now}
+        world.init_fences[strand.index] = strand.now
         strand.now += 1
+    return None
+
+
+def tensor_fence_before(
+    world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
+) -> Wait | None:
+    """tcgen05.fence::before_thread_sync."""
+    world.memory.before_thread_sync(world.strands_of(agent, threads))
+    return None
+
+
+def tensor_fence_after(
+    world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
+) -> Wait | None:
+    """tcgen05.fence::after_thread_sync."""
+    world.memory.after_thread_sync(world.strands_of(agent, threads))
     return None
 
 
@@ -233,4 +254,6 @@ HANDLERS = {
     "fence.proxy.async": proxy_fence,
     "fence.mbarrier_init.release.cluster": init_fence,
     "fence.acq_rel.cluster": thread_fence,
+    "tcgen05.fence.before_thread_sync": tensor_fence_before,
+    "tcgen05.fence.after_thread_sync": tensor_fence_after,
 }

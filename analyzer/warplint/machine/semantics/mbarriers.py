@@ -10,6 +10,7 @@ from warplint.machine.barriers import Arrival, Mbarrier
 from warplint.machine.compile import Instruction
 from warplint.machine.outcome import BarrierRecord, Party, WaitRecord
 from warplint.machine.semantics.memory import touch
+from warplint.machine.slots import remote
 from warplint.machine.strands import Strand
 from warplint.machine.values import Value
 from warplint.machine.world import World
@@ -90,6 +91,7 @@ def initialise(
         word = v.Place(key[1], key[2], key[0])
         touch(world, agent, by & -by, word, 8, instruction.span, "mbarrier.init", write=True)
         world.barrier_words.setdefault((key[0], key[1]), {})[key[2]] = instruction.span
+        world.slot_starts.add((key[1], key[2]))
         for strand in strands:
             strand.now += 1
         world.mbarriers[key] = barrier
@@ -134,10 +136,31 @@ def contribute(world: World, agent: Agent | None, key: Hashable, arrival: Arriva
         record.transaction = True
     if barrier.completed != before:
         record.phases.append(barrier.history[-1])
-        world.close_fill(key, barrier.completed - 1, record)
         _laggards(world, key, barrier)
     record.current, record.pending, record.tx = list(barrier.arrivals), barrier.pending, barrier.tx
     world.changed = True
+
+
+def in_turn(world: World, key: Hashable, strands: list[Strand]) -> bool:
+    """The arrivals that these strands make now come after the completion of the phase before.
+
+    They know of the completion, or of all the arrivals that it needed. Call it before the arrival is published.
+    """
+    barrier = world.mbarriers.get(key)
+    if barrier is None:
+        return True
+    number = barrier.completed
+    known = number == 0 or all(
+        strand.clock.get(("mbar", key), 0) >= number
+        or all(
+            (index == strand.index and strand.threads & (strand.threads - 1) == 0)
+            or world.strands.executed(strand.clock, index, time)
+            for index, time in barrier.previous
+        )
+        for strand in strands
+    )
+    barrier.arrivers.extend((strand.index, strand.now) for strand in strands)
+    return known
 
 
 def _laggards(world: World, key: Hashable, barrier: Mbarrier) -> None:
@@ -145,7 +168,7 @@ def _laggards(world: World, key: Hashable, barrier: Mbarrier) -> None:
     phase = barrier.completed - 2
     knowledge = barrier.handed[-1]
     for strand, time, record in barrier.watchers.pop(phase, ()):
-        if not world.strands.covers(knowledge, strand, time):
+        if not world.strands.executed(knowledge, strand, time):
             record.late = True
 
 
@@ -157,13 +180,13 @@ def check_initialised(world: World, agent: Agent, key: Hashable, threads: int, s
     assert isinstance(key, tuple)
     for strand in world.strands_of(agent, threads):
         for writer, time in made:
-            if world.strands.same_origin(strand.index, writer):
+            if strand.index == writer:
                 continue
             if not world.strands.knows(strand, writer, time):
-                world.fault("used-before-init", agent, span, label_of(key), world.mbarriers[key].span)
-                return
-            if agent.cta != key[0] and world.weak_inits.get(key):
-                world.fault("used-before-init-fence", agent, span, label_of(key), world.mbarriers[key].span)
+                # A relaxed cluster barrier in between orders the execution, but releases nothing by itself.
+                ran = strand.clock.get(("exec", writer), 0) >= time
+                kind = "used-before-init-fence" if ran else "used-before-init"
+                world.fault(kind, agent, span, label_of(key), world.mbarriers[key].span)
                 return
 
 
@@ -181,6 +204,7 @@ def arrive(
         world.note(f"the count or bytes of `{instruction.op.spelling}` are not known", instruction.span)
         each, tx = (each if isinstance(each, int) else 1), (tx if isinstance(tx, int) else 0)
     for key, by in _named(world, agent, instruction, operands, threads):
+        assert isinstance(key, tuple)
         if key not in world.mbarriers:
             _barrier(world, agent, key, instruction.span)
             continue
@@ -194,13 +218,17 @@ def arrive(
         arrival = Arrival(
             agent.cta, by, instruction.span, each * number if arrives else 0, tx * number if expects else 0, complete, how
         )
+        known = not arrives or in_turn(world, key, strands)
         knowledge = world.strands.published(strands) if arrives else {}
         if arrives and instruction.op.mods.get("sem") == "relaxed":
             # Counts, but orders nothing of its own: what it tells about waits is kept, accesses are not.
             world.remark("a relaxed arrive is taken as a release", instruction.span)
         agent.results[(instruction.op, "state")] = v.Token(world.mbarriers[key].completed)
         agent.results[(instruction.op, "value")] = v.Token(world.mbarriers[key].completed)
+        remote(world, agent, by, key[0], instruction.span, None)
         world.step(agent, instruction.span, _said(arrival, world.mbarriers[key]), key, by)
+        if not known:
+            world.outcome.barriers[key].racing.append(arrival)
         contribute(world, agent, key, arrival, knowledge)
     return None
 
@@ -329,8 +357,12 @@ def cp_async_arrive(
         from warplint.machine.semantics.asynchronous import attach_cp_async
 
         attach_cp_async(world, agent, by, ("mbar", key), barrier.completed + 1)
+        known = in_turn(world, key, world.strands_of(agent, by))
         knowledge = world.strands.published(world.strands_of(agent, by))
-        contribute(world, agent, key, Arrival(agent.cta, by, instruction.span, number, how="cp.async"), knowledge)
+        arrival = Arrival(agent.cta, by, instruction.span, number, how="cp.async")
+        if not known:
+            world.outcome.barriers[key].racing.append(arrival)
+        contribute(world, agent, key, arrival, knowledge)
     return None
 
 

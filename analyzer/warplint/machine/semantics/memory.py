@@ -7,7 +7,8 @@ from collections.abc import Hashable
 from warplint.machine import values as v
 from warplint.machine.agent import Agent, Wait
 from warplint.machine.compile import Instruction
-from warplint.machine.footprint import Access, Proxy, Region
+from warplint.machine.footprint import Access, Lanes, Proxy, Region
+from warplint.machine.slots import remote, stage_stride
 from warplint.machine.strands import Strand
 from warplint.machine.values import Value
 from warplint.machine.world import World
@@ -53,36 +54,38 @@ def touch(
     strands = world.strands_of(agent, threads)
     width = size or 1
     offset = place.offset
-    offsets: tuple[tuple[int, int], ...] | None = None
+    lanes: Lanes | None = None
     exact = True
     if isinstance(offset, int):
         low, high = offset, offset + width
     elif isinstance(offset, tuple):
-        offsets = tuple((t, offset[t]) for t in agent.members if threads >> t & 1)
-        low = min(at for _, at in offsets)
-        high = max(at for _, at in offsets) + width
+        mark = (offset, threads, width)
+        lanes = world.lanes.get(mark)
+        if lanes is None:
+            lanes = world.lanes[mark] = Lanes(tuple((t, offset[t]) for t in agent.members if threads >> t & 1), width)
+        low, high = lanes.low, lanes.high
     else:
         whole = region.key.bytes if isinstance(region.key, ir.Symbol) else None
         low, high, exact = 0, whole or (1 << 40), False
     access = Access(
         region, low, high, write, proxy, span, what, agent.cta, threads,
-        tuple((s.index, s.now) for s in strands), done, pending, offsets, width, exact, pipeline,
+        tuple((s.index, s.now) for s in strands), done, pending, lanes, width, exact, pipeline,
     )  # fmt: skip
     if proxy != "generic" and isinstance(offset, int):
         world.slot_starts.add((region.key, offset))
-        if size is None:
-            # The first byte is certain; how far it went the last time tells the rest.
-            length = world.slots.get((region.key, offset), 0)
+        if size is None and write:
+            # The first byte is certain; the distance between the stages that this place fills tells the rest.
+            length = stage_stride(world, region.key, span, offset)
             if length > 1:
                 access.hi, access.inferred = low + length, True
+    if region.cta != agent.cta:
+        remote(world, agent, threads, region.cta, span, done[0] if done else None)
     record(world, access, strands)
     if region in world.memory.overflowed:
         world.note(f"more accesses to `{region.name}` than are kept", span)
     if write:
         world.dirty[region.key] = world.dirty.get(region.key, 0) + 1
-        if proxy == "generic" and exact:
-            world.note_written(access)
-    elif not exact:
+    if not exact:
         world.remark(f"the address of a {what} in `{region.name}` is not known: races with it are not looked for", span)
     return access
 
@@ -90,6 +93,8 @@ def touch(
 def record(world: World, access: Access, strands: list[Strand]) -> None:
     """Enter an access into the history and keep the hazards it shows."""
     for hazard in world.memory.access(access, strands):
+        if hazard.first.what == hazard.second.what == "tcgen05.dealloc":
+            continue
         if len(world.outcome.hazards) < MAX_HAZARDS:
             world.outcome.hazards.append(hazard)
 

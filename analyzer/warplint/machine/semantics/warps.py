@@ -13,10 +13,15 @@ from warplint.threads.facts import Uniformity, warps_of
 def elect(world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int) -> Wait | None:
     """elect.sync: one lane of each warp; the machine takes the lowest, as the hardware does today."""
     assert instruction.op is not None
-    chosen = [0] * world.block
-    for warp, lanes in warps_of(threads, world.warp_size).items():
-        chosen[warp * world.warp_size + (lanes & -lanes).bit_length() - 1] = 1
-    agent.results[(instruction.op, "value")] = agent.narrowed(tuple(chosen))
+    known = world.elected.get(threads)
+    if known is None:
+        chosen, leader = [0] * world.block, [0] * world.block
+        for warp, lanes in warps_of(threads, world.warp_size).items():
+            first, lane = warp * world.warp_size, (lanes & -lanes).bit_length() - 1
+            chosen[first + lane] = 1
+            leader[first : first + world.warp_size] = [lane] * len(leader[first : first + world.warp_size])
+        known = world.elected[threads] = (agent.narrowed(tuple(chosen)), agent.narrowed(tuple(leader)))
+    agent.results[(instruction.op, "value")], agent.results[(instruction.op, "lane")] = known
     return None
 
 
@@ -27,7 +32,7 @@ def shuffle(
     assert instruction.op is not None
     value, lane = operands.get("value"), operands.get("lane")
     mode = str(instruction.op.mods.get("mode", "idx"))
-    result: Value = v.Unknown(("shfl", id(instruction), agent.steps), Uniformity.LANE)
+    result: Value = v.Unknown(("shfl", id(instruction), agent.number, agent.steps), Uniformity.LANE)
     if isinstance(value, int):
         result = value
     elif isinstance(value, tuple) and isinstance(lane, int) and mode in ("idx", "xor", "up", "down"):
@@ -38,6 +43,8 @@ def shuffle(
             source = {"idx": lane % size, "xor": own ^ lane, "up": own - lane, "down": own + lane}[mode]
             moved[thread] = value[base + source] if 0 <= source < size and base + source < len(value) else value[thread]
         result = agent.narrowed(tuple(moved))
+    elif isinstance(value, v.Place | v.Packed) and not isinstance(getattr(value, "offset", 0), tuple):
+        result = value
     elif isinstance(value, v.Unknown) and isinstance(lane, int) and mode == "idx":
         result = v.Unknown(("shfl", value.key, lane), max(value.floor, Uniformity.WARP))
     agent.results[(instruction.op, "value")] = result
@@ -48,8 +55,8 @@ def vote(world: World, agent: Agent, instruction: Instruction, operands: dict[st
     """Votes and reductions give one value to the warp; a number where all lanes agree on a known input."""
     assert instruction.op is not None
     value = operands.get("value")
-    mode = str(instruction.op.mods.get("mode", ""))
-    result: Value = v.Unknown((instruction.op.name, mode, v.key_of(value) if value is not None else 0), Uniformity.WARP)
+    mode = instruction.op.mods.get("mode", instruction.op.mods.get("op", ""))
+    result: Value = v.Unknown(("vote", id(instruction), v.key_of(value) if value is not None else 0), Uniformity.WARP)
     if isinstance(value, int) and mode in ("all", "any"):
         result = int(value != 0)
     agent.results[(instruction.op, "value")] = result
@@ -57,8 +64,19 @@ def vote(world: World, agent: Agent, instruction: Instruction, operands: dict[st
 
 
 def join(world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int) -> Wait | None:
-    """__syncwarp and other operations that all lanes of the warp execute together."""
+    """__syncwarp: the executing lanes of a warp join."""
     world.strands.join_warps(world.strands_of(agent, threads))
+    return None
+
+
+def mapa(world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int) -> Wait | None:
+    """mapa: the same shared-memory address in another CTA of the cluster."""
+    assert instruction.op is not None
+    source, target = operands.get("src", operands.get("address")), operands.get("cta")
+    result: Value = v.Unknown(("mapa", id(instruction)), Uniformity.LANE)
+    if isinstance(source, v.Place) and isinstance(target, int):
+        result = v.Place(source.base, source.offset, target)
+    agent.results[(instruction.op, "value")] = result
     return None
 
 
@@ -71,4 +89,5 @@ HANDLERS = {
     "activemask": vote,
     "bar.warp.sync": join,
     "hip.__syncwarp": join,
+    "mapa": mapa,
 }

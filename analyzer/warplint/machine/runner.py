@@ -12,6 +12,16 @@ from warplint.machine.world import World
 from warplint.program import ir
 from warplint.threads.facts import Uniformity
 
+STRICT = frozenset({"elect.sync", "shfl.sync", "vote.sync", "match.sync", "redux.sync", "bar.warp.sync"})
+"""Warp collectives that hang when a named lane never comes (OPS.md, measured on hardware)."""
+TOGETHER = STRICT | {
+    "tcgen05.alloc", "tcgen05.dealloc", "tcgen05.ld", "tcgen05.st", "tcgen05.wait", "ldmatrix", "stmatrix", "setmaxnreg",
+    "wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group", "bar.sync.cta", "bar.red.cta", "bar.sync.named",
+    "bar.arrive.named", "barrier.nonaligned",
+}  # fmt: skip
+"""Operations of a whole warp."""
+MEETING = TOGETHER - {"bar.sync.cta", "bar.red.cta", "bar.sync.named", "bar.arrive.named", "barrier.nonaligned"}
+"""Those whose lanes have all come when it is executed (a barrier tells more)."""
 SLICE = 4_000
 """Instructions one agent runs before the others get a turn."""
 
@@ -19,14 +29,19 @@ SLICE = 4_000
 class View:
     """An agent as expressions see it (`compile.Context`)."""
 
-    __slots__ = ("agent", "env", "results", "world")
+    __slots__ = ("agent", "env", "memo", "results", "world")
 
     def __init__(self, world: World, agent: Agent) -> None:
         self.world, self.agent, self.env, self.results = world, agent, agent.env, agent.results
+        self.memo = world.memo
 
     def special(self, name: str) -> Value:
         """A built-in coordinate."""
         return self.world.special(self.agent, name)
+
+    def number(self, key: Hashable) -> int:
+        """A number for an unknown that is the same for all threads of the CTA."""
+        return self.world.choose(key)
 
     def load(self, pointer: Value, node: ir.Load) -> Value:
         """Data is unknown; what all threads of a CTA read alike gets a number from the scenario."""
@@ -44,7 +59,7 @@ class View:
             self.world.note("control depends on a volatile or atomic value that other threads change", None)
             return v.Unknown((*key, self.world.numbers, self.agent.steps), min(floor, Uniformity.WARP))
         if floor >= Uniformity.CTA:
-            return self.world.scenario.choose((*key, self.agent.cta if floor is Uniformity.CTA else 0))
+            return self.world.choose((*key, self.agent.cta if floor is Uniformity.CTA else 0))
         return v.Unknown(key, floor)
 
     def fresh(self, symbol: ir.Symbol) -> Value:
@@ -52,14 +67,14 @@ class View:
         if symbol.kind in ("param", "global", "constant"):
             if symbol.pointer or symbol.dims:
                 return v.Place(symbol, 0)
-            return self.world.scenario.choose(("param", symbol.name))
+            return self.world.choose(("param", symbol.name))
         if symbol.kind in ("shared", "dynamic_shared"):
             if symbol.dims or symbol.kind == "dynamic_shared":
                 return v.Place(symbol, 0)
             word = self.world.words.get((self.agent.cta, symbol, 0))
             if word is not None:
                 return word
-            return self.world.scenario.choose(("word", id(symbol), self.world.dirty.get(symbol, 0), self.agent.cta))
+            return self.world.choose(("word", id(symbol), self.world.dirty.get(symbol, 0), self.agent.cta))
         return v.Unknown(("local", id(symbol)), Uniformity.CTA)
 
 
@@ -102,9 +117,7 @@ def run_agent(world: World, agent: Agent) -> int:
                 agent.env[symbol] = v.Unknown(("opaque", id(instruction), agent.steps), Uniformity.LANE)
             agent.pc += 1
         else:
-            handler = world.handlers.get("store" if kind is Kind.STORE else "read")
-            if handler is not None and instruction.value is not None:
-                handler(world, agent, instruction, {"address": instruction.value(view)}, agent.threads)
+            _access(world, agent, view, instruction)
             agent.pc += 1
     return steps
 
@@ -137,10 +150,11 @@ def _branch(world: World, agent: Agent, view: View, instruction: Instruction) ->
     value = agent.narrowed(instruction.test(view))
     mask = agent.mask_where(value)
     if mask is None:
-        assert isinstance(value, v.Unknown)
-        if value.floor < Uniformity.CTA:
-            world.note(f"`{instruction.text}` was taken the same way by all threads", instruction.span)
-        mask = agent.threads if world.scenario.choose(("branch", value.key)) & 1 else 0
+        mask = _guess(world, agent, instruction, value)
+    if instruction.simple is not None and not instruction.loop:
+        _masked(world, agent, view, instruction, mask)
+        agent.pc = instruction.merge + 1
+        return True
     if mask == agent.threads:
         agent.pc += 1
     elif not mask:
@@ -148,6 +162,93 @@ def _branch(world: World, agent: Agent, view: View, instruction: Instruction) ->
     else:
         world.split(agent, mask, instruction, agent.pc + 1, instruction.target)
     return True
+
+
+def _guess(world: World, agent: Agent, instruction: Instruction, value: Value) -> int:
+    """Which threads take a branch on data: all or none, the same for all who ask about the same value.
+
+    A loop that data ends runs `Scenario.trips` times; another branch goes both ways in turn.
+    """
+    if v.floor_of(value) < Uniformity.CTA:
+        text = f"`{instruction.text}` depends on data: all threads took it the same way"
+        if instruction.syncs:
+            world.note(text, instruction.span)
+        else:
+            world.remark(text, instruction.span)
+    visits = world.visits.get((agent.number, agent.pc, "data"), 0)
+    world.visits[(agent.number, agent.pc, "data")] = visits + 1
+    if instruction.loop:
+        return agent.threads if visits % (world.scenario.trips + 1) < world.scenario.trips else 0
+    if instruction.leaves:
+        return agent.threads if visits % (world.scenario.trips + 1) >= world.scenario.trips else 0
+    return agent.threads if (world.choose(("branch", v.key_of(value))) + visits) & 1 else 0
+
+
+def _masked(world: World, agent: Agent, view: View, instruction: Instruction, mask: int) -> None:
+    """Execute both sides of a branch that neither waits nor jumps away, each for its threads."""
+    assert instruction.simple is not None
+    rest = agent.threads & ~mask
+    end = instruction.merge
+    middle = instruction.target
+    if not rest or not mask:
+        begin, stop = (agent.pc + 1, middle - 1) if mask else (middle, end)
+        _straight(world, agent, view, begin, stop)
+        return
+    env = agent.env
+    before = {key: env.get(key) for key in instruction.simple}
+    after: list[tuple[list[int], dict[Hashable, Value]]] = []
+    for threads, begin, stop in ((mask, agent.pc + 1, middle - 1), (rest, middle, end)):
+        if begin >= stop:
+            continue
+        part = Agent(agent.number, agent.cta, threads, begin, env, agent.results, agent.splits)
+        part.steps = agent.steps
+        _straight(world, part, View(world, part), begin, stop)
+        after.append((part.members, {key: env[key] for key in instruction.simple if key in env}))
+        for key, old in before.items():
+            if old is None:
+                env.pop(key, None)
+            else:
+                env[key] = old
+    for members, values in after:
+        for key, value in values.items():
+            old = env.get(key)
+            env[key] = value if old is None else agent.narrowed(v.mix(old, value, members, world.block))
+
+
+def _straight(world: World, agent: Agent, view: View, begin: int, stop: int) -> None:
+    """Run instructions that never wait, from `begin` up to `stop`."""
+    code = world.code.instructions
+    agent_pc = agent.pc
+    at = begin
+    while at < stop:
+        instruction = code[at]
+        kind = instruction.kind
+        agent.pc = at
+        agent.steps += 1
+        if kind is Kind.ASSIGN:
+            _assign(agent, view, instruction)
+        elif kind is Kind.BRANCH:
+            assert instruction.test is not None
+            value = agent.narrowed(instruction.test(view))
+            mask = agent.mask_where(value)
+            if mask is None:
+                mask = _guess(world, agent, instruction, value)
+            _masked(world, agent, view, instruction, mask)
+            at = instruction.merge
+        elif kind is Kind.JUMP:
+            at = instruction.target - 1
+        elif kind is Kind.DO:
+            _operate(world, agent, view, instruction)
+        elif kind is not Kind.MERGE:
+            _access(world, agent, view, instruction)
+        at += 1
+    agent.pc = agent_pc
+
+
+def _access(world: World, agent: Agent, view: View, instruction: Instruction) -> None:
+    handler = world.handlers.get("store" if instruction.kind is Kind.STORE else "read")
+    if handler is not None and instruction.value is not None:
+        handler(world, agent, instruction, {"address": instruction.value(view)}, agent.threads)
 
 
 def _operate(world: World, agent: Agent, view: View, instruction: Instruction) -> bool:
@@ -166,6 +267,18 @@ def _operate(world: World, agent: Agent, view: View, instruction: Instruction) -
     agent.last = instruction.span
     if handler is None:
         return True
+    if instruction.op.name in TOGETHER and not world.whole_warps(agent.threads):
+        mask = instruction.operands.get("mask")
+        strict = instruction.op.name in STRICT
+        wait = world.converge(agent, instruction, agent.narrowed(mask(view)) if mask else None, strict)
+        if wait is not None:
+            agent.status, agent.wait = Status.BLOCKED, wait
+            return False
+        view = View(world, agent)
+        if instruction.predicate is None:
+            threads = agent.threads
+    if instruction.op.name in MEETING:
+        world.strands.meet(agent.cta, threads)
     operands = {role: agent.narrowed(operand(view)) for role, operand in instruction.operands.items()}
     wait = handler(world, agent, instruction, operands, threads)
     if wait is None:

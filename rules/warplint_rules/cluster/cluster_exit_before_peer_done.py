@@ -1,0 +1,125 @@
+r"""A CTA of a cluster can exit while a peer may still access its shared memory or barriers.
+
+## Why
+Shared memory of a CTA is gone when the CTA has exited. A remote load, store or arrival that comes later faults or
+is lost. Every CTA that others access has to wait for them before it ends, usually at a last cluster barrier.
+
+## Bad
+```cuda
+__device__ unsigned smem(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+__device__ void init(unsigned long long* b, unsigned n) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(smem(b)), "r"(n) : "memory");
+}
+__device__ void arrive(unsigned long long* b) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(smem(b)) : "memory");
+}
+__device__ void wait(unsigned long long* b, unsigned parity) {
+  asm volatile("{\n .reg .pred p;\n W_%=:\n mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n @!p bra W_%=;\n}"
+               :: "r"(smem(b)), "r"(parity) : "memory");
+}
+__device__ void fence_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ void arrive_remote(unsigned long long* b, unsigned cta) {
+  asm volatile("{\n .reg .b32 r;\n mapa.shared::cluster.u32 r, %0, %1;\n"
+               " mbarrier.arrive.release.cluster.shared::cluster.b64 _, [r];\n}" :: "r"(smem(b)), "r"(cta) : "memory");
+}
+__device__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+__device__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+__device__ unsigned cluster_rank() {
+  unsigned rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+__global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(32) greet(int* out) {
+  __shared__ unsigned long long peer;
+  if (threadIdx.x == 0) {
+    init(&peer, 1);
+    fence_init();
+  }
+  cluster_arrive();
+  cluster_wait();
+  if (threadIdx.x == 0) arrive_remote(&peer, cluster_rank() ^ 1u);
+  if (cluster_rank() == 0) wait(&peer, 0);
+  out[blockIdx.x * 32 + threadIdx.x] = 1;
+}
+```
+
+## Good
+```cuda
+__device__ unsigned smem(const void* p) { return (unsigned)__cvta_generic_to_shared(p); }
+__device__ void init(unsigned long long* b, unsigned n) {
+  asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" :: "r"(smem(b)), "r"(n) : "memory");
+}
+__device__ void arrive(unsigned long long* b) {
+  asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" :: "r"(smem(b)) : "memory");
+}
+__device__ void wait(unsigned long long* b, unsigned parity) {
+  asm volatile("{\n .reg .pred p;\n W_%=:\n mbarrier.try_wait.parity.shared::cta.b64 p, [%0], %1;\n @!p bra W_%=;\n}"
+               :: "r"(smem(b)), "r"(parity) : "memory");
+}
+__device__ void fence_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+__device__ void arrive_remote(unsigned long long* b, unsigned cta) {
+  asm volatile("{\n .reg .b32 r;\n mapa.shared::cluster.u32 r, %0, %1;\n"
+               " mbarrier.arrive.release.cluster.shared::cluster.b64 _, [r];\n}" :: "r"(smem(b)), "r"(cta) : "memory");
+}
+__device__ void cluster_arrive() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+__device__ void cluster_wait() { asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory"); }
+__device__ unsigned cluster_rank() {
+  unsigned rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  return rank;
+}
+__global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(32) greet(int* out) {
+  __shared__ unsigned long long peer;
+  if (threadIdx.x == 0) {
+    init(&peer, 1);
+    fence_init();
+  }
+  cluster_arrive();
+  cluster_wait();
+  if (threadIdx.x == 0) arrive_remote(&peer, cluster_rank() ^ 1u);
+  if (cluster_rank() == 0) wait(&peer, 0);
+  out[blockIdx.x * 32 + threadIdx.x] = 1;
+  cluster_arrive();
+  cluster_wait();
+}
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from warplint.finding import Finding, Level, Symptom
+from warplint.machine import Execution
+from warplint.rule import Rule
+from warplint_rules._executed import party
+from warplint_rules._hazards import faults
+from warplint_rules._order import CTA_BARRIERS
+from warplint_rules._say import Reporter, location, sites
+
+RULE = Rule(Level.ERROR, Symptom.CRASH, executes=True)
+SAY = Reporter(__name__, RULE)
+
+
+def check(execution: Execution) -> Iterator[Finding]:
+    """One finding per kernel: the first access whose target may be gone, the others as related places."""
+    found = list(faults(execution, "exited-peer"))
+    if not found:
+        return
+    fault = found[0]
+    last = [event for event in sites(execution.roles.events) if event.op.span.start > fault.span.start]
+    joins = [event for event in last if event.name in CTA_BARRIERS] or last
+    yield SAY.at(
+        execution.roles,
+        fault.span,
+        f"This access of {party(execution, fault.who)} to the shared memory of another CTA may come after that CTA has "
+        "exited.",
+        threads=party(execution, fault.who),
+        why="The shared memory of an exited CTA is gone: the access faults or is lost.",
+        remedy="End the kernel with a cluster barrier (`barrier.cluster.arrive` and `wait`) that all threads reach "
+        "after the last access.",
+        related=[
+            *(location(execution.roles, event.op.span, "a cluster barrier belongs here") for event in joins[-1:]),
+            *(location(execution.roles, other.span, "so may this") for other in found[1:]),
+        ],
+    )

@@ -1,0 +1,1 @@
+"""Hand-overs between blocks: grid-wide barriers, flags in global memory, dependent launches."""

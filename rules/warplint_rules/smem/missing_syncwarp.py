@@ -1,0 +1,70 @@
+"""Lanes of one warp exchange data through shared memory with no `__syncwarp()` between the write and the read.
+
+## Why
+Since Volta the lanes of a warp are scheduled independently: that they executed the store together with their
+neighbours is habit, not a promise. Shuffles and votes bring lanes together and order no memory. `__syncwarp()`
+costs next to nothing and does both.
+
+## Bad
+```cuda
+extern "C" __global__ void __launch_bounds__(32) reverse(float* out, const float* in) {
+  __shared__ float tile[32];
+  tile[threadIdx.x] = in[threadIdx.x];
+  out[threadIdx.x] = tile[31 - threadIdx.x];
+}
+```
+
+## Good
+```cuda
+extern "C" __global__ void __launch_bounds__(32) reverse(float* out, const float* in) {
+  __shared__ float tile[32];
+  tile[threadIdx.x] = in[threadIdx.x];
+  __syncwarp();
+  out[threadIdx.x] = tile[31 - threadIdx.x];
+}
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from warplint.finding import Finding, Level, Symptom
+from warplint.machine import Execution
+from warplint.machine.memory import Hazard, Order
+from warplint.rule import Rule
+from warplint_rules._executed import at, hazards, made_by, place, storage
+from warplint_rules._say import Reporter
+from warplint_rules._spins import spins
+
+RULE = Rule(Level.WARNING, Symptom.WRONG_RESULT, executes=True)
+SAY = Reporter(__name__, RULE)
+
+
+def check(execution: Execution) -> Iterator[Finding]:
+    """Ordinary accesses of different lanes of one warp that nothing joins."""
+    if execution.roles.kernel.is_amd or spins(execution.roles):
+        return  # lanes of a wave run in lockstep there; spin flags order accesses in ways that are not followed
+    for _, hazard in hazards(execution, _same_warp):
+        first, second = hazard.first, hazard.second
+        earlier = "write" if first.write else "read"
+        later = "overwrite" if second.write else "read"
+        yield SAY.at(
+            execution.roles,
+            second.span,
+            f"The {second.what} by {made_by(execution, second)} may {later} {storage(second)} before other lanes of "
+            f"the warp have done the {earlier} at line {at(execution, first.span)}: no `__syncwarp()` joins them.",
+            threads=made_by(execution, second),
+            why="Lanes of a warp are scheduled independently since Volta; only `__syncwarp()` (or a barrier) orders "
+            "their shared-memory accesses, a shuffle or vote does not.",
+            remedy="Put `__syncwarp()` between the two"
+            + (", at the end of the loop body as well." if first.span.start >= second.span.start else "."),
+            related=[place(execution, first, f"the {earlier}")],
+        )
+
+
+def _same_warp(hazard: Hazard) -> bool:
+    return hazard.order is Order.SAME_WARP and all(
+        access.proxy == "generic" and not access.pending and not access.done and not access.tensor
+        for access in (hazard.first, hazard.second)
+    )

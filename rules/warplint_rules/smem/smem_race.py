@@ -1,0 +1,69 @@
+"""Two threads access one word of shared memory, one of them writes, and nothing orders the accesses.
+
+## Why
+Warps of a block run in any order. Unless a barrier (or a release and an acquire) stands between a write and another
+thread's access of the same word, the reader sees the old value, the new one, or a mixture, and which of them changes from
+run to run. Loops hide half of these faults: the barrier after the write protects this iteration's read, and the next
+iteration's write overtakes a slow reader.
+
+## Bad
+```cuda
+extern "C" __global__ void __launch_bounds__(256) mirror(float* out, const float* in) {
+  __shared__ float tile[256];
+  tile[threadIdx.x] = in[threadIdx.x];
+  out[threadIdx.x] = tile[255 - threadIdx.x];
+}
+```
+
+## Good
+```cuda
+extern "C" __global__ void __launch_bounds__(256) mirror(float* out, const float* in) {
+  __shared__ float tile[256];
+  tile[threadIdx.x] = in[threadIdx.x];
+  __syncthreads();
+  out[threadIdx.x] = tile[255 - threadIdx.x];
+}
+```
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from warplint.finding import Finding, Level, Symptom
+from warplint.machine import Execution
+from warplint.machine.memory import Hazard, Order
+from warplint.rule import Rule
+from warplint_rules._executed import at, hazards, made_by, place, storage
+from warplint_rules._say import Reporter
+
+RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True)
+SAY = Reporter(__name__, RULE)
+
+
+def check(execution: Execution) -> Iterator[Finding]:
+    """Ordinary accesses of different warps with no order between them."""
+    for outcome, hazard in hazards(execution, _ordinary):
+        first, second = hazard.first, hazard.second
+        kind = {(True, False): "read", (False, True): "overwrite", (True, True): "overwrite"}[first.write, second.write]
+        earlier = "write" if first.write else "read"
+        same = "the same place" if first.span == second.span else f"line {at(execution, first.span)}"
+        yield SAY.at(
+            execution.roles,
+            second.span,
+            f"The {second.what} by {made_by(execution, second)} may {kind} {storage(second)} before the {earlier} at "
+            f"{same} has happened: nothing orders the two.",
+            threads=made_by(execution, second),
+            why="The threads belong to different warps, which run in any order: the value seen depends on the schedule "
+            "and changes from run to run.",
+            remedy="Put a barrier that all threads of both accesses execute between them"
+            + (" (at the end of the loop body, too)." if first.span.start >= second.span.start else "."),
+            related=[place(execution, first, f"the {earlier} it is not ordered after")],
+        )
+
+
+def _ordinary(hazard: Hazard) -> bool:
+    return hazard.order is Order.UNJOINED and all(
+        access.proxy == "generic" and not access.pending and not access.done and not access.tensor
+        for access in (hazard.first, hazard.second)
+    )
