@@ -15,6 +15,7 @@ SUFFIXES = (".cu", ".cuh", ".hip", ".hip.cpp", ".cpp.hip", ".hip.h", ".hip.hpp",
 """File names that a folder is searched for; a file that is named itself is read whatever its suffix."""
 SKIPPED_FOLDERS = frozenset({".git", ".hg", ".svn", "node_modules", "__pycache__", ".venv", ".tox"})
 STDIN = "-"
+_LOOKED_FOR = f"looked for *{' *'.join(SUFFIXES[:4])} and the like"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +56,13 @@ def find(paths: Iterable[str], stdin_name: str = "<stdin>") -> list[Input]:
                 )
         elif glob.has_magic(path):
             matches = sorted(glob.glob(path, recursive=True))
-            for match in matches:
-                if os.path.isdir(match):
-                    for name in sorted(_walk(match)):
-                        add(name)
-                else:
-                    add(match)
+            files = [name for match in matches for name in (sorted(_walk(match)) if os.path.isdir(match) else [match])]
+            for name in files:
+                add(name)
             if not matches:
                 add(path, "no file matches this pattern")
+            elif not files:
+                add(path, f"no CUDA or HIP source in the folders that match this pattern ({_LOOKED_FOR})")
         elif os.path.lexists(path):
             # a named pipe or /dev/stdin is readable like a file; a dangling link or a socket fails on reading
             add(path)

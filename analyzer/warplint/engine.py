@@ -177,14 +177,21 @@ def _judge(
 
     shapes = analyze(kernel)
     by_slug = {rule.slug: rule for rule in rules}
-    structural = [rule for rule in rules if not rule.rule.executes]
+    structural = [(rule.slug, rule.check) for rule in rules if not rule.rule.executes]
+    executing = [(rule.slug, rule.check_execution) for rule in rules if rule.check_execution]
     findings = _said(kernel, structural, shapes, problems)
-    executing = [rule for rule in rules if rule.rule.executes]
     executions: list[Execution] = []
-    blocked = any(finding.level is Level.ERROR for finding in findings)
-    if executing and settings.execute and not blocked and not kernel.is_amd:
-        # What a narrowed collective or a missing init does to the protocol is a consequence of it. The machine does
-        # not know the wave barriers and counters of AMD.
+    unexecuted = ""
+    if not executing or not settings.execute:
+        unexecuted = "structural checks only"
+    elif any(finding.level is Level.ERROR for finding in findings):
+        # what a narrowed collective or a missing init does to the protocol is a consequence of it
+        unexecuted = "it depends on the errors that were found"
+    elif kernel.is_amd:
+        unexecuted = "the wave barriers and counters of AMD are not modelled"
+    elif kernel.damaged:
+        unexecuted = "part of the kernel could not be read"
+    else:
         from warplint.machine import execute
 
         executions = [execute(roles) for roles in shapes]
@@ -223,22 +230,25 @@ def _judge(
         reasons=tuple(reasons),
         findings=shown,
         tree=_tree(shapes[0], source) if settings.tree and shapes else None,
-        facts=_facts(kernel, shapes, executions, blocked),
+        facts=_facts(kernel, shapes, executions, unexecuted),
     )
 
 
 def _said(
-    kernel: Kernel, rules: Sequence[LoadedRule], subjects: Sequence[Roles | Execution], problems: list[str]
+    kernel: Kernel,
+    checks: Sequence[tuple[str, Callable[..., Iterator[Finding]]]],
+    subjects: Sequence[Roles | Execution],
+    problems: list[str],
 ) -> list[Finding]:
-    """What the rules say about a kernel: findings that hold for each of its assumed shapes."""
+    """What rules (by slug) say about a kernel: findings that hold for each of its assumed shapes."""
     per_shape = []
     for subject in subjects:
         said: list[Finding] = []
-        for rule in rules:
+        for slug, check in checks:
             try:
-                said.extend(rule.check(subject))
+                said.extend(check(subject))
             except Exception as error:
-                text = _internal(error, f"rule {rule.slug} on kernel {kernel.name}")
+                text = _internal(error, f"rule {slug} on kernel {kernel.name}")
                 if text not in problems:
                     problems.append(text)
         per_shape.append(_merge(said))
@@ -270,7 +280,7 @@ def _depends_on_block(roles: Roles) -> bool:
 
 
 def _facts(
-    kernel: Kernel, shapes: Sequence[Roles], executions: Sequence[Execution], blocked: bool
+    kernel: Kernel, shapes: Sequence[Roles], executions: Sequence[Execution], unexecuted: str
 ) -> tuple[tuple[str, str], ...]:
     launch = shapes[0].launch if shapes else kernel.launch
     facts = []
@@ -287,10 +297,8 @@ def _facts(
         tried = list(dict.fromkeys(outcome.scenario for execution in executions for outcome in execution.outcomes))
         more = f" and {len(tried) - 3} more" if len(tried) > 3 else ""
         facts.append(("protocol", f"executed with {'; '.join(tried[:3])}{more}"))
-    elif blocked:
-        facts.append(("protocol", "not executed: it depends on the errors above"))
     else:
-        facts.append(("protocol", "not executed: structural checks only"))
+        facts.append(("protocol", f"not executed: {unexecuted}"))
     return tuple(facts)
 
 

@@ -9,15 +9,15 @@ from warplint.finding import TreeNode, TreeOp
 from warplint.place import shorten
 from warplint.source import SourceFile
 from warplint.threads.bits import reach_text
-from warplint.threads.facts import Event, Reach, RoleNode, Roles
+from warplint.threads.facts import Event, Known, Pointer, Reach, RoleNode, Roles, Value
 
 MAX_DEPTH = 64
 MAX_ITEMS = 5_000
 
 
 def build(roles: Roles, source: SourceFile) -> TreeNode:
-    """The tree of one kernel. Branches without operations are left out; one operation repeated by an unrolled loop at
-    one place with the same threads is shown once, with the number of repetitions.
+    """The tree of one kernel. Branches without operations are left out; an operation that an unrolled loop repeats with
+    the same threads and operands is shown once, with the number of repetitions.
     """
     total, warp = roles.threads, roles.launch.warp_size
     words: dict[Reach, str] = {}
@@ -30,12 +30,9 @@ def build(roles: Roles, source: SourceFile) -> TreeNode:
         return text
 
     def leaf(event: Event, times: int) -> TreeOp:
-        mods = ", ".join(
-            f"{key} {value}" for key, value in sorted(event.op.mods.items()) if value not in (False, "", None)
-        )
-        if times > 1:
-            mods = f"{mods}; {times} times" if mods else f"{times} times"
-        return TreeOp(event.name, event.op.spelling, source.line_of(event.op.span.start), say(event.reach), mods)
+        detail = operands(event) + (f"; {times} times" if times > 1 else "")
+        line = source.line_of(event.op.span.start)
+        return TreeOp(event.name, event.op.spelling, line, say(event.reach), detail.lstrip("; "))
 
     def node(of: RoleNode, items: tuple[TreeNode | TreeOp, ...]) -> TreeNode:
         return TreeNode(
@@ -72,6 +69,8 @@ def build(roles: Roles, source: SourceFile) -> TreeNode:
                 following = current.items[position]
                 if not isinstance(following, Event) or following.op is not item.op or following.reach != item.reach:
                     break
+                if operands(following) != operands(item):
+                    break
                 times += 1
                 position += 1
             left -= 1
@@ -83,3 +82,52 @@ def build(roles: Roles, source: SourceFile) -> TreeNode:
             return node(current, tuple(built))
         if built:
             stack[-1][2].append(node(current, tuple(built)))
+
+
+OPERANDS = ("barrier", "count", "parity", "bytes", "id", "threads", "columns", "group", "registers", "mask", "cta")
+"""Operand roles that a person looks for in a protocol, in the order in which they are printed."""
+MODIFIERS = ("cta_group", "multicast", "direction", "noinc", "read", "sem")
+MAX_VALUES = 4
+
+
+def operands(event: Event) -> str:
+    """The operands of an event that matter to the protocol, with the values that are known: "barrier full[2], parity 1".
+
+    An operand that differs between the threads lists its values; one that is not known is left out.
+    """
+    parts = []
+    for role in OPERANDS:
+        text = _value(event.values[role], event.reach.threads) if role in event.values else ""
+        if text:
+            parts.append(f"{role} {text}")
+    for name in MODIFIERS:
+        value = event.op.mods.get(name)
+        if value is True:
+            parts.append(name)
+        elif value not in (None, False, "", 1):
+            parts.append(f"{name} {value}" if name == "cta_group" else str(value))
+    return ", ".join(parts)
+
+
+def _value(value: Value, threads: int) -> str:
+    if isinstance(value, Known):
+        return _numbers(value, threads, 1)
+    if isinstance(value, Pointer):
+        size = value.symbol.element_bytes or 1
+        where = _numbers(value.offset, threads, size) if isinstance(value.offset, Known) else "?"
+        text = value.symbol.name
+        if where != "0" or value.symbol.dims:
+            text += f"[{where}]"
+        return text + (" of another CTA" if value.cta is not None else "")
+    return ""
+
+
+def _numbers(value: Known, threads: int, size: int) -> str:
+    """The values of the threads in a set, in units of `size` where that divides them."""
+    if isinstance(value.each, int):
+        each = [value.each]
+    else:
+        each = sorted({number for thread, number in enumerate(value.each) if threads >> thread & 1})
+    if size > 1 and all(number % size == 0 for number in each):
+        each = [number // size for number in each]
+    return "|".join(map(str, each[:MAX_VALUES])) + ("|..." if len(each) > MAX_VALUES else "")

@@ -18,7 +18,7 @@ import textwrap
 import unicodedata
 from collections.abc import Iterator
 
-from warplint.finding import FileReport, Finding, KernelReport, Level, Location, Verdict
+from warplint.finding import FileReport, Finding, Level, Location, Verdict
 from warplint_reports.report import Report, counted, lines_of, tally, visible
 
 WIDTH = 100
@@ -98,9 +98,9 @@ def _finding(file: FileReport, finding: Finding, paint) -> Iterator[str]:
 
 def _row(label: str, text: str, paint, *, wrap: bool = True) -> Iterator[str]:
     flat = visible(" ".join(text.split()))
-    lines = textwrap.wrap(flat, WIDTH - 16, break_long_words=False, break_on_hyphens=False) if wrap else [flat]
+    lines = textwrap.wrap(flat, WIDTH - 18, break_long_words=False, break_on_hyphens=False) if wrap else [flat]
     for line in lines or [""]:
-        yield f"    {paint('dim', f'{label:<12}')}{line}"
+        yield f"    {paint('dim', f'{label:<14}')}{line}"
         label = ""
 
 
@@ -142,14 +142,19 @@ def _columns(text: str) -> int:
 
 
 def _verdicts(report: Report, paint) -> Iterator[str]:
-    rows: list[tuple[KernelReport, str, str, str]] = []
-    for file, kernel in report.kernels():
-        name = visible(kernel.name)
-        rows.append((kernel, name, f"{visible(file.path)}:{kernel.line}", tally(kernel.findings)))
+    rows = [
+        (
+            kernel,
+            _cut(visible(kernel.name), 48),
+            _cut(f"{visible(file.path)}:{kernel.line}", 72),
+            tally(kernel.findings),
+        )
+        for file, kernel in report.kernels()
+    ]
     if not rows:
         return
-    names = min(max(len("kernel"), *(len(name) for _, name, _, _ in rows)), 48)
-    places = min(max(len("at"), *(len(place) for _, _, place, _ in rows)), 60)
+    names = max(len("kernel"), *(len(name) for _, name, _, _ in rows))
+    places = max(len("at"), *(len(place) for _, _, place, _ in rows))
     yield paint("dim", f"{'kernel':<{names}}  {'at':<{places}}  {'verdict':<10}  findings")
     for kernel, name, place, found in rows:
         verdict = paint(kernel.verdict.value, f"{kernel.verdict.value:<10}")
@@ -159,6 +164,11 @@ def _verdicts(report: Report, paint) -> Iterator[str]:
             for line in textwrap.wrap(visible(text), WIDTH - 4, break_long_words=False):
                 yield f"    {line}"
     yield ""
+
+
+def _cut(text: str, width: int) -> str:
+    """`text` in at most `width` characters; what is cut is its beginning, for names differ at their ends."""
+    return text if len(text) <= width else "..." + text[3 - width :]
 
 
 def _summary(report: Report, paint) -> str:

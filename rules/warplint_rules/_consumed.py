@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from warplint.program.ir import Assign, Do, Element, Expr, If, Loop, OpValue, Stmt, Store, Symbol, Var, walk
+from warplint.program.ir import Assign, Do, Element, Expr, If, Loop, OpValue, Stmt, Store, Symbol, Unknown, Var, walk
 from warplint.source import Span
 from warplint.threads.facts import Roles
 from warplint_rules._expr import parts
@@ -18,7 +18,7 @@ def _statements(roles: Roles) -> list[Stmt]:
 
 
 def consumed_before_release(roles: Roles, load: Span, threads: int) -> bool:
-    """Some register that a `tcgen05.ld` filled is read in text order before the next arrival or barrier.
+    """Some register that a `tcgen05.ld` filled is, or may be, read in text order before the next arrival or barrier.
 
     A use holds the thread up until the register is there, so the columns have been read by then.
     """
@@ -35,11 +35,17 @@ def consumed_before_release(roles: Roles, load: Span, threads: int) -> bool:
             continue
         if not seen:
             continue
-        if isinstance(stmt, Assign) and isinstance(stmt.value.expr, OpValue) and stmt.value.expr.op.span == load:
+        if isinstance(stmt, Assign) and _result(stmt, load):
             filled.add(stmt.symbol)
         elif any(_reads(expr, filled) for expr in _read_by(stmt)):
             return True
     return False
+
+
+def _result(stmt: Assign, load: Span) -> bool:
+    """The assignment takes a register from the load itself."""
+    value = stmt.value.expr
+    return value.op.span == load if isinstance(value, OpValue) else isinstance(value, Unknown) and stmt.span == load
 
 
 def _read_by(stmt: Stmt) -> tuple[Expr, ...]:
@@ -60,5 +66,7 @@ def _reads(expr: Expr, symbols: set[Symbol]) -> bool:
         one = stack.pop()
         if isinstance(one, Var | Element) and one.symbol in symbols:
             return True
+        if isinstance(one, Unknown) and not one.uniform:
+            return True  # nobody knows what it reads
         stack.extend(parts(one))
     return False

@@ -190,7 +190,8 @@ def spelled(event: Event) -> str:
     if not spelling or spelling == name:
         return f"`{name}`" if name not in _TERMS else term
     plain = spelling.lower().replace("::", ".")
-    if plain.startswith("__") or name in plain or plain.startswith(term.lower()):
+    ours = name.startswith(("amd.", "hip."))  # these canonical names are nobody's spelling
+    if ours or plain.startswith("__") or name in plain or plain.startswith(term.lower()):
         return f"`{spelling}`"
     return f"{term} `{spelling}`" if " " in term else f"`{term}` (`{spelling}`)"
 

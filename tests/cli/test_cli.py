@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -132,6 +133,10 @@ def test_folder_without_kernels(folder):
     result = lint("empty")
     assert code(result) == 2
     assert "no CUDA or HIP source in this folder" in result.stderr
+    (folder / "x.cu").mkdir()
+    result = lint("x.*")
+    assert code(result) == 2
+    assert "x.*: no CUDA or HIP source in the folders" in result.stderr
 
 
 def test_file_without_kernels(folder):
@@ -263,7 +268,9 @@ def test_rules_and_explain():
 def test_tree():
     text = CliRunner().invoke(warplint, ["tree", "bad.cu"]).stdout
     assert "broken  bad.cu:1" in text
-    assert "32 of 256 threads" in text
+    assert re.search(r"^ +2  32 of 256 threads: warp 0 +if threadIdx.x < 32$", text, re.MULTILINE)
+    assert re.search(r"^ +3 +bar\.sync\.cta", text, re.MULTILINE) and "__syncthreads" not in text
+    assert "__syncthreads" in CliRunner().invoke(warplint, ["tree", "bad.cu", "--spelling"]).stdout
     data = json.loads(CliRunner().invoke(warplint, ["tree", "bad.cu", "good.cu", "--json"]).stdout)
     assert data["schema"] == "warplint-tree/1"
     assert [kernel["name"] for kernel in data["kernels"]] == ["broken", "fine"]

@@ -175,7 +175,7 @@ def test_facts(world):
     world.kernel()
     facts = dict(lint().facts)
     assert facts["block"] == "256 x 1 x 1 assumed" and facts["arch"] == "sm_90a"
-    assert "structural checks only" in facts["checks"]
+    assert facts["protocol"] == "not executed: structural checks only"
 
 
 # --------------------------------------------------------------------------------------------------- faults

@@ -1,6 +1,7 @@
 """The oracle: every interleaving of a small protocol, by brute force.
 
-A protocol is one straight list of steps for each warp (loops unrolled). Nothing here is shared with the machine: no clocks, no
+A protocol is one straight list of steps for each warp (loops unrolled). Nothing here is shared with the machine: no
+clocks, no
 agents, only states and what can happen next.
 """
 
@@ -11,7 +12,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Step:
-    """`arrive` (object = barrier), `wait` (object, parity), `sync` (object = named barrier of `count` warps), `write`, `read`
+    """`arrive` (object = barrier), `wait` (object, parity), `sync` (object = named barrier of `count` warps), `write`,
+    `read`
     (object = word)."""
 
     kind: str
@@ -39,7 +41,8 @@ class Verdict:
 
 
 State = tuple[tuple[int, ...], tuple[tuple[int, int], ...], tuple[tuple[int, frozenset[int]], ...]]
-"""Program counters (doubled: odd = waits inside a named barrier), (phase, pending) of each mbarrier, (id, arrived warps)."""
+"""Program counters (doubled: odd = waits inside a named barrier), (phase, pending) of each mbarrier, (id, arrived
+warps)."""
 
 
 def explore(protocol: Protocol, limit: int = 60_000) -> Verdict:
@@ -50,8 +53,8 @@ def explore(protocol: Protocol, limit: int = 60_000) -> Verdict:
         tuple((0, count) for count in protocol.counts),
         (),
     )
-    seen = {start}
-    stack = [start]
+    seen: set[State] = {start}
+    stack: list[State] = [start]
     while stack and verdict.states < limit:
         state = stack.pop()
         verdict.states += 1
@@ -84,7 +87,7 @@ def _racing(protocol: Protocol, state: State) -> bool:
     )
 
 
-def _moves(protocol: Protocol, state: State, verdict: Verdict):  # noqa: ANN202
+def _moves(protocol: Protocol, state: State, verdict: Verdict):
     counters, barriers, named = state
     for warp in range(len(protocol.warps)):
         step = _next(protocol, state, warp)

@@ -1,8 +1,10 @@
-"""The counting objects against the documented semantics (PTX ISA 9.7.13.15; the phase table was measured on hardware)."""
+"""The counting objects against the documented semantics (PTX ISA 9.7.13.15; the phase table was measured on
+hardware)."""
 
 from __future__ import annotations
 
 import pytest
+
 from warplint.machine.barriers import Arrival, ClusterBarrier, Mbarrier, NamedBarrier
 from warplint.source import Span
 

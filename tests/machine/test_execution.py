@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from tests.machine.build import BARS, TID, Builder, bar, below, run
 from warplint.machine.memory import Order
 from warplint.program import ir
-
-from tests.machine.build import BARS, TID, Builder, bar, below, run
 
 TIMES4 = ir.Binary("*", TID, ir.Const(4))
 MIRROR = ir.Binary("-", ir.Const(252), ir.Binary("*", TID, ir.Const(4)))
 
 
-def orders(outcome) -> list[Order]:  # noqa: ANN001
+def orders(outcome) -> list[Order]:
     return [hazard.order for hazard in outcome.hazards]
 
 
@@ -103,7 +102,8 @@ def ring(b: Builder, produced: int, consumed: int, producer_phase: int = 1) -> l
         b.op("mbarrier.try_wait", mods=blocking, barrier=bar(ir.Binary("+", stage(i), ir.Const(2))),
              parity=ir.Binary("^", phase(i), ir.Const(producer_phase))),
         b.op("mbarrier.arrive.expect_tx", barrier=bar(stage(i)), bytes=1024),
-        b.op("cp.async.bulk.g2s", barrier=bar(stage(i)), bytes=1024, dst=ir.Address(BARS, ir.Binary("+", where, ir.Const(4096)))),
+        b.op("cp.async.bulk.g2s", barrier=bar(stage(i)), bytes=1024, dst=ir.Address(BARS, ir.Binary("+", where,
+        ir.Const(4096)))),
     )  # fmt: skip
     consumer = b.repeat(
         j,
@@ -122,7 +122,7 @@ def test_a_ring_runs_through() -> None:
     outcome = run(ring(Builder(), 9, 9))
     assert not outcome.blocked
     assert not outcome.hazards
-    assert all(not record.pending == 0 for record in outcome.barriers.values())
+    assert all(record.pending != 0 for record in outcome.barriers.values())
 
 
 def test_a_consumer_that_runs_longer_blocks() -> None:

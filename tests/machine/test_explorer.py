@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from warplint.machine.outcome import Outcome
-from warplint.program import ir
 
 from tests.machine.build import TID, Builder, bar, run
 from tests.machine.explorer import Protocol, Step, explore
+from warplint.machine.outcome import Outcome
+from warplint.program import ir
 
 LANES = 32
 

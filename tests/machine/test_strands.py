@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from warplint.machine.strands import Strands
 
 WARP = 4
@@ -45,7 +46,9 @@ def test_what_was_known_of_a_strand_holds_for_its_parts() -> None:
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from(["join", "write", "hand"]), st.integers(1, EVERYONE), st.integers(1, EVERYONE))))
+@given(
+    st.lists(st.tuples(st.sampled_from(["join", "write", "hand"]), st.integers(1, EVERYONE), st.integers(1, EVERYONE)))
+)
 def test_against_one_clock_for_each_thread(program: list[tuple[str, int, int]]) -> None:
     """Whatever strands claim to know, every single thread knows; and a join of all tells everything."""
     strands = fresh([])

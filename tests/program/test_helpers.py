@@ -374,3 +374,11 @@ def test_named_store_is_an_ordinary_access(body):
     text = "__shared__ int s[4]; tvm_builtin_ptx_st_shared_b32((unsigned)__cvta_generic_to_shared(&s[1]), (uint)n);"
     found = body(text)
     assert found[-1].startswith("  store &s+4 : ")
+
+
+def test_undefined_class_may_synchronise(body):
+    opaque = "  opaque: `Pipeline::producer_acquire` is not defined in this file and may synchronise"
+    assert body("Pipeline pipe; pipe.producer_acquire(n);")[-1] == opaque
+    assert body("Fragment acc; acc.fill(0);")[-1] != opaque.replace("Pipeline::producer_acquire", "Fragment::fill")
+    found = body("Pipeline pipe; acquire(pipe, n);")
+    assert found[-1] == "  opaque: `acquire` is not defined in this file and may synchronise"

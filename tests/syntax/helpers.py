@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Iterator
 from typing import Any
+
+from msgspec import Struct
 
 from warplint.source import SourceFile
 from warplint.syntax import ast, parse
@@ -40,13 +41,13 @@ def everything(root: Any) -> Iterator[Any]:
             stack.append(node.expr)
         elif isinstance(node, tuple):
             stack.extend(node)
-        elif dataclasses.is_dataclass(node):
+        elif isinstance(node, Struct):
             yield node
             if isinstance(node, ast.Function):
                 stack.append(node.body())
-            for entry in dataclasses.fields(node):
-                value = getattr(node, entry.name)
-                if isinstance(value, tuple | ast.Lazy) or dataclasses.is_dataclass(value):
+            for name in node.__struct_fields__:
+                value = getattr(node, name)
+                if isinstance(value, tuple | ast.Lazy) or isinstance(value, Struct):
                     stack.append(value)
 
 

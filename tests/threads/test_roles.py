@@ -572,3 +572,27 @@ def test_loop_that_adds_what_differs_between_lanes_does_not_count_up() -> None:
     body = [B.when(B.b("==", B.b("%", B.var(I), 32), 0), [B.do("work")])]
     roles = analysed(B.assign(I, B.TID), B.loop(B.b("<", B.var(I), B.var(FLAG)), body, step), params=[FLAG])
     assert not only(roles, "work").reach.exact
+
+
+# ------------------------------------------------------------------------------- what stays certain
+def test_the_other_warps_surely_take_the_else_side_of_an_election() -> None:
+    chosen = elect()
+    test = B.b("&&", B.b("==", WARP, 0), B.b("!=", ir.OpValue(chosen), 0))
+    nested = B.when(B.b("==", WARP, 1), [B.do("other")], [B.when(B.b("==", WARP, 0), [B.do("rest")])])
+    roles = analysed(B.run(chosen), B.when(test, [B.do("one")], [nested]))
+    assert only(roles, "one").reach.elected and only(roles, "one").reach.exact
+    assert only(roles, "other").reach.exact and only(roles, "other").reach.threads == warps(1)
+    assert not only(roles, "rest").reach.exact
+
+
+def test_a_role_that_may_return_leaves_the_other_roles_exact() -> None:
+    leaves = B.when(B.b("==", WARP, 1), [B.when(B.var(FLAG), [B.leave_kernel()])])
+    roles = analysed(leaves, B.when(B.b("==", WARP, 2), [B.do("work")]), B.do("bar.sync.cta"), params=[FLAG])
+    assert only(roles, "work").reach.exact
+    assert not only(roles, "bar.sync.cta").reach.exact
+
+
+def test_what_is_only_not_understood_does_not_become_established() -> None:
+    test = B.b("==", ir.Pure("mystery", (), False), WARP)
+    reach = only(analysed(B.when(test, [B.do("work")])), "work").reach
+    assert (reach.split, reach.varies) == (Uniformity.LANE, False)

@@ -70,6 +70,7 @@ class Output(click.ParamType):
     type=Parsed("names", config.expect),
     help="Fast paths every kernel should use: tma, tcgen05, wgmma, mfma (commas, repeatable).",
 )
+@click.option("--no-execute", is_flag=True, help="Structural rules only: do not execute the hand-off protocol (fast).")
 @click.option(
     "--sarif-category",
     metavar="NAME",
@@ -90,6 +91,7 @@ def lint(
     stdin_name: str,
     color: str,
     sarif_category: str,
+    no_execute: bool,
     **options: Any,
 ) -> int:
     """Analyse CUDA and HIP sources.
@@ -117,7 +119,7 @@ def lint(
     options["expect"] = tuple(dict.fromkeys(name for group in options["expect"] for name in group))
     options["level"] = Level(options["level"]) if options["level"] else None
     kinds = {kind for kind, _ in wanted}
-    chosen = merge(paths, tree=bool(kinds & {"json", "html"}), **options)
+    chosen = merge(paths, tree=bool(kinds & {"json", "html"}), execute=not no_execute, **options)
 
     inputs = find(paths, stdin_name)
     files = tuple(_analyse(inputs, chosen))

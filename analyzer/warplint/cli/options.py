@@ -144,7 +144,9 @@ class Chosen:
         return self.config.settings_for(item.path, self.base, self.explicit)
 
 
-def merge(paths: tuple[str, ...], tree: bool, config_path: str | None, no_config: bool, **given: Any) -> Chosen:
+def merge(
+    paths: tuple[str, ...], tree: bool, execute: bool, config_path: str | None, no_config: bool, **given: Any
+) -> Chosen:
     """Options given on the command line over the configuration file. Raises UsageError."""
     loaded = config.Config()
     if not no_config:
@@ -162,4 +164,4 @@ def merge(paths: tuple[str, ...], tree: bool, config_path: str | None, no_config
     explicit = {key: value for key, value in given.items() if value not in (None, ())}
     if macros:
         explicit["defines"] = tuple(macros.items())
-    return Chosen(loaded, explicit, Settings(tree=tree))
+    return Chosen(loaded, explicit, Settings(tree=tree, execute=execute))

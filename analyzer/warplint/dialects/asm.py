@@ -12,8 +12,9 @@ All of this depends on the text alone, so it is done once per text; `classify` t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from warplint.dialects import asm_flow, asm_text
 from warplint.dialects.leaf import Computed, Operand, OpOutput, SpecialReg
@@ -23,8 +24,7 @@ from warplint.syntax import ast
 Mods = Mapping[str, str | int | bool]
 
 
-@dataclass(frozen=True, slots=True)
-class AsmOp:
+class AsmOp(Struct, frozen=True):
     """One operation found in an assembly text, operands as expressions of the surrounding C++."""
 
     name: str
@@ -38,8 +38,7 @@ class AsmOp:
     """Names of results that something receives."""
 
 
-@dataclass(frozen=True, slots=True)
-class AsmResult:
+class AsmResult(Struct, frozen=True):
     """The meaning of one assembly statement.
 
     `outputs` maps an asm output operand to the expression it receives, over `OpOutput`, `SpecialReg` and the operands'

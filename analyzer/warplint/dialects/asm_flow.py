@@ -8,7 +8,8 @@ so that the work stays linear whatever the text is.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from warplint.dialects import mnemonics
 from warplint.dialects.asm_loops import Branches
@@ -21,8 +22,7 @@ from warplint.syntax import ast
 MAX_STATEMENTS = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+class Draft(Struct, frozen=True):
     """An operation before its operands are put in place."""
 
     name: str
@@ -33,8 +33,7 @@ class Draft:
     outputs: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(Struct, frozen=True):
     """All that an assembly text says by itself."""
 
     ops: tuple[Draft, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from warplint.dialects.asm_text import Not, Pair, Ref, Reg, Statement
 from warplint.dialects.leaf import Computed, OpOutput

@@ -8,8 +8,9 @@ its length, and texts beyond `MAX_TOKENS` are refused.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 MAX_TOKENS = 40_000
 MAX_LENGTH = 1_000_000
@@ -18,41 +19,35 @@ SMALL = 20_000
 
 
 # ------------------------------------------------------------------------------------------------ arguments
-@dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(Struct, frozen=True):
     """`%3` or `%[name]`: an operand of the asm statement."""
 
     key: int | str
 
 
-@dataclass(frozen=True, slots=True)
-class Reg:
+class Reg(Struct, frozen=True):
     """A register of the assembly itself, or a special register (`%%laneid`, `%tid.x`; the percent signs dropped)."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Imm:
+class Imm(Struct, frozen=True):
     """An immediate; None for floating point."""
 
     value: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Sink:
+class Sink(Struct, frozen=True):
     """`_`: a result nobody wants."""
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(Struct, frozen=True):
     """`!p`."""
 
     arg: Arg
 
 
-@dataclass(frozen=True, slots=True)
-class Mem:
+class Mem(Struct, frozen=True):
     """`[base]`, `[base+8]`, `[map, {c0, c1}]`."""
 
     base: Arg
@@ -61,23 +56,20 @@ class Mem:
     coords: tuple[Arg, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Vec:
+class Vec(Struct, frozen=True):
     """`{a, b}`."""
 
     items: tuple[Arg, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """`a|p`: two results of one instruction."""
 
     left: Arg
     right: Arg
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """Anything else: a label, a modifier word of an AMDGCN instruction (`vmcnt(0)`, `lds`, `offen`)."""
 
     text: str
@@ -87,8 +79,7 @@ Arg = Ref | Reg | Imm | Sink | Not | Mem | Vec | Pair | Word
 SINK = Sink()
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(Struct, frozen=True):
     """One instruction. `guard` is its `@p` with True for `@!p`; a label alone is a statement without mnemonic."""
 
     mnemonic: str
@@ -97,8 +88,7 @@ class Statement:
     label: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Text:
+class Text(Struct, frozen=True):
     """A parsed assembly text. `trouble` says why it could not be read (then `statements` is what came before)."""
 
     statements: tuple[Statement, ...]

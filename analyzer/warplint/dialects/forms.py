@@ -14,13 +14,13 @@ A slot that does not fit its argument is passed over when it is optional.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 Mods = dict[str, str | int | bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """What a mnemonic means. `op` is empty for instructions that neither synchronise nor touch memory."""
 
     op: str

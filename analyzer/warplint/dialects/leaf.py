@@ -6,13 +6,10 @@ and `ir.Special`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warplint.syntax import ast
 
 
-@dataclass(frozen=True, slots=True)
-class OpOutput(ast.Expr):
+class OpOutput(ast.Expr, frozen=True):
     """The value that operation number `op` of one `AsmResult` delivers under the name `output`.
 
     `truth` tells that it is a predicate (0 or 1).
@@ -23,15 +20,13 @@ class OpOutput(ast.Expr):
     truth: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class SpecialReg(ast.Expr):
+class SpecialReg(ast.Expr, frozen=True):
     """A built-in coordinate; `name` is one of those listed at `ir.Special`."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Computed(ast.Expr):
+class Computed(ast.Expr, frozen=True):
     """A value that register arithmetic makes out of `args` and nothing else, in a way that is not followed.
 
     The same arguments give the same value: it is as uniform as they are. `name` is the instruction.
@@ -42,8 +37,7 @@ class Computed(ast.Expr):
     truth: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Operand(ast.Expr):
+class Operand(ast.Expr, frozen=True):
     """Operand number `index` of an assembly statement, before the actual expression is put in its place."""
 
     index: int

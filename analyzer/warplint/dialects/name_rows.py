@@ -22,11 +22,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
+class Where(Struct, frozen=True):
     """Where a value comes from at the call: an argument, a template argument (with default), or a constant."""
 
     kind: str
@@ -41,8 +42,7 @@ class Where:
     """`&`, `*` or `@`: the address of the argument, what it points to, or a tensor-memory address in three parts."""
 
 
-@dataclass(frozen=True, slots=True)
-class NameOp:
+class NameOp(Struct, frozen=True):
     """One operation of a named helper."""
 
     name: str
@@ -53,8 +53,7 @@ class NameOp:
     """(argument position, output name): results written through reference arguments."""
 
 
-@dataclass(frozen=True, slots=True)
-class NameRow:
+class NameRow(Struct, frozen=True):
     """What a call of this name does. `result` is an output of the last operation, `%register`, `arg:N` or `#N`."""
 
     ops: tuple[NameOp, ...]

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from warplint.dialects.asm import AsmOp
 from warplint.dialects.leaf import Computed, OpOutput, SpecialReg
@@ -39,8 +41,7 @@ _PREFIXES: Mapping[str, tuple[str, ...]] = {
 """Which names a table is asked for; an empty tuple means every name without a namespace."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallResult:
+class CallResult(Struct, frozen=True):
     """A named call with its actual arguments; `ops`, `outputs` as in `asm.AsmResult` (outputs by argument position)."""
 
     ops: tuple[AsmOp, ...]

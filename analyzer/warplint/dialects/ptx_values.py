@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warplint.dialects.leaf import Computed, OpOutput, SpecialReg
 from warplint.source import Span
 from warplint.syntax import ast
@@ -26,8 +24,7 @@ _SPATIAL = {"tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluste
 _CLOCKS = {"clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo", "globaltimer_hi"}
 
 
-@dataclass(frozen=True, slots=True)
-class Mapped(ast.Expr):
+class Mapped(ast.Expr, frozen=True):
     """`address` as seen in CTA `cta` of the cluster (`mapa`)."""
 
     address: ast.Expr

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from warplint.machine.compile import Code, Compiler
 from warplint.machine.outcome import Outcome
-from warplint.machine.scenarios import MAX_TOTAL_STEPS, Plan
+from warplint.machine.scenarios import MAX_TOTAL, STEP, Plan
 from warplint.machine.semantics import handlers
+from warplint.machine.values import forget
 from warplint.machine.world import Budget, Scenario, World
 from warplint.program import ir
 from warplint.threads.facts import Roles
@@ -41,6 +42,7 @@ def execute(roles: Roles, budget: Budget | None = None) -> Execution:
     from warplint.machine.slicing import cut
 
     kernel: ir.Kernel = roles.kernel
+    forget()
     code = Compiler(cut(kernel, handlers().keys())).compile(kernel.body)
     cuts = sorted({event.reach.threads for event in roles.events if event.reach.threads})
     plan = Plan(roles)
@@ -53,12 +55,12 @@ def execute(roles: Roles, budget: Budget | None = None) -> Execution:
         if code.too_long:
             world.note("the kernel is too long to execute", None)
         outcomes.append(world.run())
-        total += world.executed
+        total += world.executed * STEP + world.memory.work
         return outcomes[-1]
 
     first = run(plan.first())
     for scenario in plan.others(first.asked):
-        if total > MAX_TOTAL_STEPS:
+        if total > MAX_TOTAL:
             first.remarks.append((f"only {len(outcomes)} combinations of unknown sizes were tried", None))
             break
         run(scenario)

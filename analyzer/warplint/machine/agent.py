@@ -35,8 +35,6 @@ class Wait:
     parity: int = -1
     phase: int = -1
     """For mbarriers: number of the phase whose completion it waits for."""
-    retry: bool = False
-    """The instruction is executed again when the wait is over."""
     give_up: Callable[[], None] | None = None
     """For one-shot tests: makes the test fail, so that the agent can go on; used only when nothing else runs."""
 
@@ -128,5 +126,11 @@ def joined(first: Agent, second: Agent, block: int) -> Agent:
         one, two = first.results[key], second.results[key]
         results[key] = one if one == two else v.mix(one, two, second.members, block)
     return Agent(
-        min(first.number, second.number), first.cta, first.threads | second.threads, first.pc, env, results, first.splits
+        min(first.number, second.number),
+        first.cta,
+        first.threads | second.threads,
+        first.pc,
+        env,
+        results,
+        first.splits,
     )

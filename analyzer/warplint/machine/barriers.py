@@ -1,6 +1,7 @@
 """The counting objects: mbarriers, named and CTA barriers, cluster barriers. Pure state, no schedule.
 
-Semantics are those of the PTX ISA, sections 9.7.13.15 (mbarrier), 9.7.13.1 (bar) and 9.7.13.3 (barrier.cluster). An object
+Semantics are those of the PTX ISA, sections 9.7.13.15 (mbarrier), 9.7.13.1 (bar) and 9.7.13.3 (barrier.cluster). An
+object
 does not know agents: it takes arrivals and says which generation completed. What was handed over travels as clocks
 (`strands`): each generation collects the knowledge of its releases.
 """

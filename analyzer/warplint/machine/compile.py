@@ -1,6 +1,7 @@
 """From the structured program to flat code: expressions become closures, statements become instructions with jumps.
 
-A kernel is compiled once and run for every scenario and agent. Code addresses are indices into `Code.instructions`. Where
+A kernel is compiled once and run for every scenario and agent. Code addresses are indices into `Code.instructions`.
+Where
 control that may have divided comes together again stands a `MERGE`; it carries the split it ends.
 """
 
@@ -30,7 +31,8 @@ WAITING = frozenset(
      "ldmatrix", "stmatrix", "grid.sync"}
 )  # fmt: skip
 """Operations that may block, or that other lanes must come to."""
-SYNCHRONISING = ("mbarrier.", "bar.", "barrier.", "cp.async", "tcgen05.commit", "tcgen05.mma", "tcgen05.alloc", "tcgen05.dealloc",
+SYNCHRONISING = ("mbarrier.", "bar.", "barrier.", "cp.async", "tcgen05.commit", "tcgen05.mma", "tcgen05.alloc",
+"tcgen05.dealloc",
                  "wgmma.", "setmaxnreg", "cluster", "grid.")  # fmt: skip
 """Beginnings of the names of operations that a protocol is made of."""
 
@@ -49,6 +51,10 @@ class Context(Protocol):
 
     def load(self, pointer: Value, node: ir.Load) -> Value:
         """A read of memory."""
+        ...
+
+    def spend(self, work: int) -> None:
+        """Count costly work."""
         ...
 
     def number(self, key: Hashable) -> int:
@@ -263,10 +269,7 @@ class Compiler:
         return self._emit(Instruction(Kind.MERGE, span))
 
     def _if(self, stmt: ir.If, loops: list, inlines: list) -> None:
-        start = len(self.out)
-        branch = self._emit(
-            Instruction(Kind.BRANCH, stmt.test_span, test=self.expr(stmt.test.expr), text=stmt.text)
-        )
+        branch = self._emit(Instruction(Kind.BRANCH, stmt.test_span, test=self.expr(stmt.test.expr), text=stmt.text))
         self._seq(stmt.then, loops, inlines)
         jump = self._emit(Instruction(Kind.JUMP, stmt.span))
         self.out[branch].target = len(self.out)
@@ -281,7 +284,7 @@ class Compiler:
     def _syncs(self, begin: int, end: int) -> bool:
         """Something that other threads wait for, or a way out, stands between."""
         return any(
-            i.kind in (Kind.EXIT, Kind.JUMP) and not begin <= i.target <= end
+            (i.kind in (Kind.EXIT, Kind.JUMP) and not begin <= i.target <= end)
             or (i.op is not None and i.op.name.startswith(SYNCHRONISING))
             for i in self.out[begin:end]
         )
@@ -314,6 +317,11 @@ class Compiler:
         return tuple(assigned)
 
     def _loop(self, stmt: ir.Loop, inlines: list) -> None:
+        if self.part is not None and id(stmt) in self.part.spins:
+            # Whoever it waits for is outside the model (another CTA, or an unordered word): go on as if it had come.
+            reason = f"the loop `{stmt.text}` waits for a word of memory that other threads change"
+            self._emit(Instruction(Kind.OPAQUE, stmt.test_span, opaque=ir.Opaque(stmt.test_span, reason)))
+            return
         breaks: list[int] = []
         continues: list[int] = []
         loops = [(breaks, continues)]
@@ -347,7 +355,9 @@ class Compiler:
 
 
 def _free(node: ir.Expr) -> list[ir.Symbol] | None:
-    """The variables of an expression that depends only on them and on who evaluates it; None when it is not worth it."""
+    """The variables of an expression that depends only on them and on who evaluates it; None when it is not worth
+    it.
+    """
     found: dict[ir.Symbol, None] = {}
     size = 0
     stack = [node]
@@ -390,6 +400,7 @@ def _remembered(made: Evaluate, free: list[ir.Symbol], ident: int) -> Evaluate:
         if value is None:
             if len(memo) > MAX_MEMO:
                 memo.clear()
+            c.spend(64)
             value = memo[key] = c.agent.narrowed(made(c))
         return value
 

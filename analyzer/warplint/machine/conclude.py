@@ -1,4 +1,6 @@
-"""What is left when an execution is over: blocked agents, groups, phases, tensor memory, peers that exited too early."""
+"""What is left when an execution is over: blocked agents, groups, phases, tensor memory, peers that exited too
+early.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def conclude(world: World) -> None:
             span = next((a.span for a in last if a.expect or a.complete), record.init)
             first = last[0]
             outcome.leftovers.append(
-                LeftOver("transaction-phase", Party(first.cta, first.threads), span, f"{record.label}: {record.unwaited}")
+                LeftOver(
+                    "transaction-phase", Party(first.cta, first.threads), span, f"{record.label}: {record.unwaited}"
+                )
             )
     if not outcome.blocked:
         _peers(world)
@@ -66,7 +70,9 @@ def _fills(world: World) -> None:
     """Compare what MMAs read of each fill with what its phase expected."""
     read: dict[tuple[Hashable, int], int] = {}
     for access, starts in world.fills.values():
-        after = [at for key, at in world.slot_starts if key == access.region.key and at > access.lo and at not in starts]
+        after = [
+            at for key, at in world.slot_starts if key == access.region.key and at > access.lo and at not in starts
+        ]
         total = sum(starts.values())
         if after:
             total = min(total, min(after) - access.lo)

@@ -30,7 +30,8 @@ class Order(Enum):
     ISSUER_FENCE = "issuer-fence"
     """Joined, and only the issuing thread has a proxy fence, after the hand-over."""
     READ_NO_FENCE = "read-no-fence"
-    """Joined; a generic read before an asynchronous write has no proxy fence (common practice, worth a note at most)."""
+    """Joined; a generic read before an asynchronous write has no proxy fence (common practice, worth a note at
+    most)."""
     NO_BEFORE_FENCE = "no-before-fence"
     """Joined, but the earlier tensor-memory access has no tcgen05.fence::before_thread_sync before the hand-over."""
     NO_AFTER_FENCE = "no-after-fence"
@@ -106,7 +107,8 @@ class Access:
     """The CTA whose threads issued it."""
     threads: int
     strands: tuple[tuple[int, int], ...]
-    """(strand, time) of the threads that made it; for one that its threads wait for, of those waits once they are over."""
+    """(strand, time) of the threads that made it; for one that its threads wait for, of those waits once they are
+    over."""
     done: tuple[tuple[Hashable, int], ...] = ()
     """Completions that must be observed before it is over: components of clocks."""
     pending: str = ""

@@ -1,7 +1,9 @@
 """Asynchronous groups: what a thread has issued, committed and waited for, one mechanism at a time.
 
-Groups belong to threads (PTX ISA 9.7.9.25.3, 9.7.9.27.2, 9.7.15.7). They are kept for each strand, since threads that met
-the same synchronisation so far issued the same; a strand that is cut hands its groups to its parts. When the issuing threads
+Groups belong to threads (PTX ISA 9.7.9.25.3, 9.7.9.27.2, 9.7.15.7). They are kept for each strand, since threads that
+met
+the same synchronisation so far issued the same; a strand that is cut hands its groups to its parts. When the issuing
+threads
 have waited, an access counts as made at that time by those threads: others are ordered after it by ordinary joins.
 """
 

@@ -1,7 +1,9 @@
 """Accesses to shared and tensor memory, and what orders them.
 
-Every access is recorded with the strands and times of the threads that made it, or with the completion that must be observed
-before it is over. A later conflicting access that does not know the earlier one is a hazard; `Order` says by how much it
+Every access is recorded with the strands and times of the threads that made it, or with the completion that must be
+observed
+before it is over. A later conflicting access that does not know the earlier one is a hazard; `Order` says by how much
+it
 misses: nothing joins the threads, or only a fence is missing, or the completion was never waited for.
 
 Sources: PTX ISA 8.8-8.9 (memory model), 9.7.9.25 (async proxy), 9.7.13.4 (proxy fences), 9.7.16.6 (tcgen05 ordering).
@@ -86,17 +88,29 @@ class Memory:
         for index, old in enumerate(past):
             if old.lo >= high or old.hi <= low or not old.quarters & quarters:
                 continue
-            same = old.lanes is new.lanes and old.quarters == quarters and (
-                (old.lo == low and old.hi == high) or (new.lanes is None and low <= old.lo and old.hi <= high)
+            same = (
+                old.lanes is new.lanes
+                and old.quarters == quarters
+                and ((old.lo == low and old.hi == high) or (new.lanes is None and low <= old.lo and old.hi <= high))
             )
-            if same and old.pending and old.pending == new.pending and old.threads == new.threads and old.write == write:
+            if (
+                same
+                and old.pending
+                and old.pending == new.pending
+                and old.threads == new.threads
+                and old.write == write
+            ):
                 # The same again before anybody waited: what conflicts with the older conflicts with the newer.
                 past[index] = None  # type: ignore[call-overload]
                 dropped = True
                 continue
             if not (old.write or write):
                 # Two reads of the same bytes: the older can go once everybody who may write knows the newer one.
-                if same and new.exact and (old.strands == new.strands or self.order(old, new, by, ALL) is Order.ORDERED):
+                if (
+                    same
+                    and new.exact
+                    and (old.strands == new.strands or self.order(old, new, by, ALL) is Order.ORDERED)
+                ):
                     past[index] = None  # type: ignore[call-overload]
                     dropped = True
                 continue
@@ -154,7 +168,9 @@ class Memory:
                 continue
             checked.add(id(strand.clock))
             for writer, time in old.strands:
-                if not strands.all[writer].threads & touch.earlier or strands.knows(strand, writer, time, touch.earlier):
+                if not strands.all[writer].threads & touch.earlier or strands.knows(
+                    strand, writer, time, touch.earlier
+                ):
                     continue
                 if touch.one_warp:
                     if not (strand.warp_joined >= time and strands.same_origin(strand.index, writer)):
@@ -188,7 +204,8 @@ class Memory:
     def _fenced(self, old: Access, by: list[Strand], touch: Touch) -> Order:
         """The writers of `old` fenced it for the async proxy before handing it to the issuer.
 
-        A fence orders the accesses of the thread that executes it, so all writing threads must be covered. A fence by the
+        A fence orders the accesses of the thread that executes it, so all writing threads must be covered. A fence by
+        the
         issuing thread after the hand-over lies on the causality path too, and is told apart.
         """
         for writer, time in old.strands:

@@ -57,7 +57,8 @@ class BarrierRecord:
     faults: list[tuple[str, Arrival]] = field(default_factory=list)
     """`over-arrival`, `tx-overflow` with the arrival that caused it."""
     racing: list[Arrival] = field(default_factory=list)
-    """Arrivals that nothing orders after the completion of the phase before: on another schedule they count for that one."""
+    """Arrivals that nothing orders after the completion of the phase before: on another schedule they count for that
+    one."""
     transaction: bool = False
     """Some phase expected bytes or was named by a copy."""
     unexpected: list[Span] = field(default_factory=list)
@@ -89,11 +90,14 @@ class Fault:
     """An operation that broke a rule of its object: `kind` names it, `detail` is for the message."""
 
     kind: str
-    """`named-count-differs`, `named-re-arrival` (named barriers); `uninitialised`, `reinitialised`, `initialised-by-many`,
+    """`named-count-differs`, `named-re-arrival` (named barriers); `uninitialised`, `reinitialised`,
+    `initialised-by-many`,
     `used-before-init`, `used-before-init-fence` (mbarriers: the init is not released to the other CTA), `inval-in-use`;
     `cluster-re-arrival`, `cluster-wait-without-arrive`; `tmem-full`, `tmem-not-allocated`, `tmem-columns-differ`,
-    `tmem-alloc-after-relinquish`, `tmem-pair-not-synced` (cta_group::2 alloc before the peer is known to run), `accumulates-uninitialised`;
-    `copied-by-many` (several lanes issue one copy to one place, each its own); `partial-warp` (a warp collective by some lanes while the others are elsewhere); `exited-peer` (an access to the shared
+    `tmem-alloc-after-relinquish`, `tmem-pair-not-synced` (cta_group::2 alloc before the peer is known to run),
+    `accumulates-uninitialised`;
+    `copied-by-many` (several lanes issue one copy to one place, each its own); `partial-warp` (a warp collective by
+    some lanes while the others are elsewhere); `exited-peer` (an access to the shared
     memory of a CTA of which nothing says that it has not exited)."""
     who: Party
     span: Span
@@ -107,7 +111,8 @@ class LeftOver:
 
     kind: str
     """`bulk-group` (committed, not waited for), `uncommitted-bulk`, `cp.async`, `uncommitted-cp.async`, `wgmma`,
-    `uncommitted-wgmma`, `tmem` (columns never freed), `transaction-phase` (a phase with bytes that nobody waited for)."""
+    `uncommitted-wgmma`, `tmem` (columns never freed), `transaction-phase` (a phase with bytes that nobody waited
+    for)."""
     who: Party
     span: Span
     detail: str = ""

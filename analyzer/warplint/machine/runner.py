@@ -15,7 +15,8 @@ from warplint.threads.facts import Uniformity
 STRICT = frozenset({"elect.sync", "shfl.sync", "vote.sync", "match.sync", "redux.sync", "bar.warp.sync"})
 """Warp collectives that hang when a named lane never comes (OPS.md, measured on hardware)."""
 TOGETHER = STRICT | {
-    "tcgen05.alloc", "tcgen05.dealloc", "tcgen05.ld", "tcgen05.st", "tcgen05.wait", "ldmatrix", "stmatrix", "setmaxnreg",
+    "tcgen05.alloc", "tcgen05.dealloc", "tcgen05.ld", "tcgen05.st", "tcgen05.wait", "ldmatrix", "stmatrix",
+    "setmaxnreg",
     "wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group", "bar.sync.cta", "bar.red.cta", "bar.sync.named",
     "bar.arrive.named", "barrier.nonaligned",
 }  # fmt: skip
@@ -38,6 +39,10 @@ class View:
     def special(self, name: str) -> Value:
         """A built-in coordinate."""
         return self.world.special(self.agent, name)
+
+    def spend(self, work: int) -> None:
+        """Count costly work for the budget."""
+        self.world.memory.work += work
 
     def number(self, key: Hashable) -> int:
         """A number for an unknown that is the same for all threads of the CTA."""

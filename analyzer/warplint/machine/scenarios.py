@@ -1,6 +1,7 @@
 """Which inputs are tried. Generated kernels fix most sizes; what they leave open is tried at several small values.
 
-An unknown that is uniform over the CTA (a parameter, a loaded length, gridDim) becomes a number: `trips` times the unit in
+An unknown that is uniform over the CTA (a parameter, a loaded length, gridDim) becomes a number: `trips` times the
+unit in
 which the kernel counts it, so that loops run 0, 1, 2, stages - 1, stages, stages + 1 and 2 stages + 1 times.
 """
 
@@ -13,9 +14,10 @@ from warplint.program import ir
 from warplint.threads.facts import Roles
 
 MAX_SCENARIOS = 9
-MAX_CTAS = 4
-MAX_TOTAL_STEPS = 150_000
-"""Instructions of all scenarios of one kernel; those that would come after are not tried, which the plan says."""
+MAX_CTAS = 8
+MAX_TOTAL = 1_500_000
+"""Work of all scenarios of one kernel (instructions weigh `STEP`); those that would come after are not tried."""
+STEP = 20
 FIRST_BLOCK, LATER_BLOCK, CLUSTERS = 0, 3, 4
 """Block indices that are tried (counted in clusters), and the size of the grid."""
 
@@ -68,11 +70,13 @@ class Plan:
             for extent in roles.launch.cluster.value:
                 self.ctas *= extent
         elif _uses_cluster(roles):
-            self.ctas = 2
+            self.ctas = _named_ctas(roles)
         self.ctas = min(self.ctas, MAX_CTAS)
         self.unit = divisors(kernel)
         stages = depth(roles)
-        self.trips = [stages + 1] + [t for t in (2 * stages + 1, 1, stages, 2, max(stages - 1, 0), 0) if t != stages + 1]
+        self.trips = [stages + 1] + [
+            t for t in (2 * stages + 1, 1, stages, 2, max(stages - 1, 0), 0) if t != stages + 1
+        ]
 
     def first(self) -> Scenario:
         """The scenario that is always executed."""
@@ -108,6 +112,15 @@ def _uses_cluster(roles: Roles) -> bool:
         if "cta" in event.values or "cta_mask" in event.values:
             return True
     return False
+
+
+def _named_ctas(roles: Roles) -> int:
+    """The least power of two that has all the CTA ranks the kernel names; at least a pair."""
+    need = 2
+    for event in roles.events:
+        rank, mask = event.constant("cta"), event.constant("cta_mask")
+        need = max(need, rank + 1 if rank is not None else 0, mask.bit_length() if mask is not None and mask > 0 else 0)
+    return 1 << (need - 1).bit_length()
 
 
 def chooser(size: int) -> Callable[[Hashable], int]:

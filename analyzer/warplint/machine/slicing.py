@@ -1,6 +1,8 @@
-"""What of a kernel is executed: what control, synchronisation and accesses to shared memory depend on, and nothing else.
+"""What of a kernel is executed: what control, synchronisation and accesses to shared memory depend on, and nothing
+else.
 
-A statement is live when it has an effect the machine models, when it assigns a variable that matters, or when it encloses
+A statement is live when it has an effect the machine models, when it assigns a variable that matters, or when it
+encloses
 such a statement. Tests of live branches and loops matter; jumps matter when what they leave is live.
 """
 
@@ -11,8 +13,12 @@ from dataclasses import dataclass, field
 
 from warplint.program import ir
 
-WARP_VALUES = frozenset({"shfl.sync", "vote.sync", "match.sync", "redux.sync", "activemask", "elect.sync", "mapa"})
+WARP_VALUES = frozenset({"shfl.sync", "vote.sync", "match.sync", "redux.sync", "activemask", "elect.sync", "mapa",
+                         "clusterlaunchcontrol.query_cancel"})  # fmt: skip
 """Operations that only make a value: executed when the value matters."""
+POLLED = ("ld.", "atom", "red")
+"""Beginnings of the names of operations that read a word other threads change."""
+MAX_SPIN = 60
 IGNORED = frozenset({"map", "value", "compare"})
 BYTES = {"bool": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "f32": 4, "i64": 8, "u64": 8, "f64": 8}
 
@@ -23,6 +29,8 @@ class Slice:
 
     live: set[int] = field(default_factory=set)
     symbols: set[ir.Symbol] = field(default_factory=set)
+    spins: set[int] = field(default_factory=set)
+    """Loops that only wait for a word of memory that other threads change."""
     reads: dict[int, list[ir.Load]] = field(default_factory=dict)
     """Reads of shared memory that a statement makes."""
 
@@ -148,19 +156,53 @@ class _Slicer:
                 return list(op.operands.values())
         return []
 
+    def _spins(self, loop: ir.Loop) -> bool:
+        """The loop ends only when a word at a fixed address, or an atomic operation, gives another value."""
+        inside = [stmt for stmt in ir.walk(loop) if stmt is not loop]
+        if len(inside) > MAX_SPIN or any(isinstance(stmt, ir.Loop | ir.Exit) for stmt in inside):
+            return False
+        written: dict[ir.Symbol, list[ir.Assign]] = {}
+        for stmt in inside:
+            if isinstance(stmt, ir.Assign):
+                written.setdefault(stmt.symbol, []).append(stmt)
+        tests = [loop.test.expr] if loop.test is not None else []
+        tests += [stmt.test.expr for stmt in inside if isinstance(stmt, ir.If)]
+        seen: set[ir.Symbol] = set()
+        polled = False
+        while tests:
+            for node in _nodes(tests.pop()):
+                if isinstance(node, ir.OpValue):
+                    if not node.op.name.startswith(POLLED):
+                        return False
+                    polled = True
+                elif isinstance(node, ir.Load):
+                    names = [n.symbol for n in _nodes(node.pointer) if isinstance(n, ir.Var | ir.Element)]
+                    polled = polled or not any(name in written for name in names)
+                elif isinstance(node, ir.Var | ir.Element) and node.symbol in written and node.symbol not in seen:
+                    seen.add(node.symbol)
+                    for stmt in written[node.symbol]:
+                        value = stmt.value.expr
+                        if any(isinstance(n, ir.Var | ir.Element) and n.symbol is node.symbol for n in _nodes(value)):
+                            return False
+                        tests.append(value)
+        return polled
+
     def run(self) -> Slice:
         for stmt in self.order:
-            found = [
+            found: list[ir.Load] = [
                 node
                 for tree in self._own(stmt)
                 for node in _nodes(tree)
                 if isinstance(node, ir.Load) and self._touches_shared(node.pointer)
             ]
             if found:
-                self.result.reads[id(stmt)] = found
+                self.result.reads[id(stmt)] = list(found)
                 self.pending.extend(load.pointer for load in found)
                 self._mark(self.parent[id(stmt)])
             match stmt:
+                case ir.Loop() if self._spins(stmt):
+                    self.result.spins.add(id(stmt))
+                    self._mark(stmt)
                 case ir.Store(pointer=pointer) | ir.Read(pointer=pointer):
                     if self._touches_shared(pointer.expr):
                         self._mark(stmt)

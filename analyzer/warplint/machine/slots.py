@@ -93,7 +93,9 @@ def tensor_written(world: World, cta: int, column: int, name: str) -> bool:
     return any(a.write and a.lo <= column < a.hi and a.what != "tcgen05.dealloc" for a in history)
 
 
-def remote(world: World, agent: Agent, threads: int, target: int, span: Span, done: tuple[Hashable, int] | None) -> None:
+def remote(
+    world: World, agent: Agent, threads: int, target: int, span: Span, done: tuple[Hashable, int] | None
+) -> None:
     """The threads touch the shared memory of another CTA, which must not have exited until then."""
     if target == agent.cta or target not in world.live:
         return

@@ -4,11 +4,13 @@ A strand is a set of threads of one CTA that have met the same synchronisation s
 or it lies inside one warp; so `__syncwarp` never needs to look inside a strand of several warps. The first strands come
 from the role tree; a guard that cuts a strand refines it, and what others knew of the parent holds for its parts.
 
-Each strand counts its releases (`now`). An access made by strand `s` at time `t` is ordered before an access of a thread
+Each strand counts its releases (`now`). An access made by strand `s` at time `t` is ordered before an access of a
+thread
 in strand `u` if `u` knows `s` up to `t`. Threads of one strand know each other only up to the last join: the strand's
 entry about itself for joins of the whole strand, `warp_joined` for `__syncwarp` and warp collectives.
 
-Completions that are no thread's doing (a phase of an mbarrier, a bulk group) are components of the same clocks, under keys
+Completions that are no thread's doing (a phase of an mbarrier, a bulk group) are components of the same clocks, under
+keys
 that are not strand numbers: knowing `(key, n)` means having observed the first `n` completions.
 """
 
@@ -118,7 +120,9 @@ class Strands:
         return [strand for strand in refined if strand.threads & threads]
 
     def _cut(self, cta: int, strand: Strand, inside: int) -> list[Strand]:
-        """Divide a strand. A warp that is divided becomes a strand of its own first, so that its lanes share its past."""
+        """Divide a strand. A warp that is divided becomes a strand of its own first, so that its lanes share its
+        past.
+        """
         outside = strand.threads & ~inside
         pieces = [(part, strand) for part in (*self._by_warp(inside), *self._by_warp(outside))]
         if strand.whole_warps:

@@ -1,6 +1,7 @@
 """Concrete values of the executing machine, and their arithmetic.
 
-A value is an `int` (the same for all threads of the agent), a `tuple` with one int for each thread of the block (entries of
+A value is an `int` (the same for all threads of the agent), a `tuple` with one int for each thread of the block
+(entries of
 threads outside the agent mean nothing), a `Place` (an address), or an `Unknown`. Integers are unbounded; `Cast`s in the
 program wrap them, as the C++ types do.
 """
@@ -14,13 +15,28 @@ from operator import add, and_, eq, floordiv, ge, gt, le, lshift, lt, mod, mul, 
 
 from warplint.threads.facts import Uniformity
 
+_INTERNED: dict[Hashable, tuple[str, int]] = {}
+
+
+def forget() -> None:
+    """Forget the keys of unknowns: before a kernel is executed."""
+    _INTERNED.clear()
+
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A value that is not known. Equal keys mean equal values in every thread."""
+    """A value that is not known. Equal keys mean equal values in every thread.
+
+    Keys are made of the keys of operands; each is replaced by a number, so that they do not grow.
+    """
 
     key: Hashable
     floor: Uniformity
+
+    def __post_init__(self) -> None:
+        key = self.key
+        if not (isinstance(key, tuple) and len(key) == 2 and key[0] == "#"):
+            object.__setattr__(self, "key", _INTERNED.setdefault(key, ("#", len(_INTERNED))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +50,11 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """A matrix descriptor or other word that an address was packed into (in units of 16 bytes, in its low bits)."""
+    """A matrix descriptor or other word that an address was packed into, in its low bits."""
 
     place: Place
+    unit: int = 16
+    """Bytes that one step of the field stands for: 16 in a descriptor, 1 while the address is only masked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +116,8 @@ UNARY: dict[str, Callable[[int], int]] = {
     "~": lambda a: ~a,
     "+": lambda a: a,
 }
-WIDTH = {"i8": (8, True), "u8": (8, False), "i16": (16, True), "u16": (16, False), "i32": (32, True), "u32": (32, False),
+WIDTH = {"i8": (8, True), "u8": (8, False), "i16": (16, True), "u16": (16, False), "i32": (32, True), "u32": (32,
+False),
          "i64": (64, True), "u64": (64, False)}  # fmt: skip
 
 
@@ -187,7 +206,7 @@ def _address(op: str, left: Value, right: Value) -> Value:
             return Place(left.base, left.offset, LEADER)
         if op in (">>", "&"):
             # (address & 0x3FFFF) >> 4 and the like: the first step of building a descriptor.
-            return Packed(left)
+            return Packed(left, 1 << right if op == ">>" and isinstance(right, int) and 0 <= right <= 4 else 1)
         if op in ("+", "-"):
             return Place(left.base, binary(op, left.offset, right), left.cta)
         if op in ("==", "!=") and right == 0:
@@ -202,17 +221,19 @@ FIELD = 0x3FFF
 
 
 def _packed(op: str, left: Value, right: Value) -> Value:
-    """Fields are or-ed into a descriptor; adding n moves its start by 16 n bytes. Other arithmetic loses the address."""
+    """Fields are or-ed into a descriptor; adding n moves its start by 16 n bytes. Other arithmetic loses the
+    address.
+    """
     one, other = (left, right) if isinstance(left, Packed) else (right, left)
     assert isinstance(one, Packed)
     if isinstance(other, int):
-        low = other & FIELD
+        low = other & FIELD if one.unit > 1 else other
         if op in ("+", "|") and low:
-            return Packed(Place(one.place.base, binary("+", one.place.offset, low * 16), one.place.cta))
-        if op in ("+", "|") or (op == "&" and low == FIELD) or (op in ("<<", ">>") and other == 0):
+            return Packed(Place(one.place.base, binary("+", one.place.offset, low * one.unit), one.place.cta), one.unit)
+        if op in ("+", "|") or (op == "&" and (low == FIELD or one.unit == 1)) or (op in ("<<", ">>") and other == 0):
             return one
-        if op == "&" and other >= 0 and one is left:
-            return Unknown((op, one, other), Uniformity.CTA)
+        if op == ">>" and one is left and 0 < other <= 4 and one.unit == 1:
+            return Packed(one.place, 1 << other)
     elif op == "|" and isinstance(other, Unknown):
         return one
     return Unknown((op, left, right), min(floor_of(left), floor_of(right)))

@@ -1,6 +1,7 @@
 """The state of one execution, and the schedule: agents run one after another until all are done or blocked.
 
-Programs that synchronise only through counting barriers and waits are confluent: what can block in one schedule blocks in
+Programs that synchronise only through counting barriers and waits are confluent: what can block in one schedule blocks
+in
 all, and a missing order is visible in any one. What breaks confluence (a recycled phase, a one-shot test) is checked or
 recorded where it happens; `docs/MACHINE.md` says how.
 """
@@ -14,7 +15,7 @@ from typing import Any
 from warplint.machine import values as v
 from warplint.machine.agent import Agent, Split, Status, Wait, joined, members_of
 from warplint.machine.barriers import ClusterBarrier, Mbarrier, NamedBarrier
-from warplint.machine.compile import Code, Instruction, Kind
+from warplint.machine.compile import Code, Instruction
 from warplint.machine.footprint import Access, Lanes
 from warplint.machine.groups import Groups
 from warplint.machine.memory import Memory
@@ -29,13 +30,17 @@ Handler = Callable[["World", Agent, Instruction, dict[str, Value], int], Wait | 
 """Executes an operation for the threads given; returns a wait when the agent must block."""
 
 
+MAX_ASKED = 400
+"""Unknown inputs that are recorded."""
+
+
 @dataclass(frozen=True, slots=True)
 class Budget:
     """Bounds of one execution; reaching one makes the outcome incomplete."""
 
-    steps: int = 60_000
+    steps: int = 40_000
     agents: int = 4_000
-    work: int = 3_000_000
+    work: int = 1_200_000
     """Comparisons between accesses to memory (weighted)."""
     iterations: int = 600
     """Executions of one loop test by one agent."""
@@ -124,7 +129,9 @@ class World:
         self.moves: dict[Hashable, list[Access]] = {}
         self.register_pools: dict[int, dict[str, int]] = {}
         self.registers: dict[int, dict[int, int]] = {}
-        self.remote: dict[Hashable, tuple[Party, int, tuple[tuple[int, int], ...], tuple[Hashable, int] | None, Span]] = {}
+        self.remote: dict[
+            Hashable, tuple[Party, int, tuple[tuple[int, int], ...], tuple[Hashable, int] | None, Span]
+        ] = {}
         self.exit_clocks: dict[int, dict[Hashable, int]] = {}
         self.executed = 0
         self._whole: dict[int, bool] = {}
@@ -181,7 +188,8 @@ class World:
     def choose(self, key: Hashable) -> int:
         """A number for an unknown that is uniform over the CTA."""
         value = self.scenario.choose(key)
-        self.outcome.asked[key] = value
+        if len(self.outcome.asked) < MAX_ASKED:
+            self.outcome.asked[key] = value
         return value
 
     def party(self, agent: Agent, threads: int | None = None) -> Party:
@@ -230,7 +238,11 @@ class World:
             self.executed += run_agent(self, agent)
             over = "" if self.executed <= self.budget.steps else f"{self.executed} steps"
             over = over if self.numbers <= self.budget.agents else f"{self.numbers} agents"
-            over = over if self.memory.work <= self.budget.work else f"{self.executed} steps, with too many accesses to memory"
+            over = (
+                over
+                if self.memory.work <= self.budget.work
+                else f"{self.executed} steps, with too many accesses to memory"
+            )
             if over:
                 self.note(f"execution was stopped after {over}", None)
                 return self.outcome
@@ -376,7 +388,7 @@ class World:
                 give_up()
                 agent.solo = -1
             return None
-        return Wait("warp", instruction.span, ready, ("warp", agent.cta, pc), give_up=None if strict else give_up, retry=True)
+        return Wait("warp", instruction.span, ready, ("warp", agent.cta, pc), give_up=None if strict else give_up)
 
     def merge(self, agent: Agent) -> bool:
         """The agent stands at a merge. True when it may go on, False when it was parked or absorbed."""

@@ -7,9 +7,10 @@ The facts are data (`ops.toml`); everything above this room speaks of operations
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct
 
 PARTICIPATION: Mapping[str, str] = {
     "any_thread": "any thread; every execution counts on its own",
@@ -46,8 +47,7 @@ _GROUPS = ("bulk_group", "cp_async_group", "wgmma_group", "tcgen05_commit", "tcg
 COMPLETIONS = frozenset(("sync", "phase", "barrier", "mbarrier_tx", *_GROUPS, *_COUNTERS))
 
 
-@dataclass(frozen=True, slots=True)
-class OpSpec:
+class OpSpec(Struct, frozen=True):
     """Everything that holds for an operation wherever it stands."""
 
     name: str

@@ -63,3 +63,35 @@ def target(text: bytes) -> tuple[str, str | None, str] | None:
         return None
     cast = _CAST.match(words)
     return match[1], None if index is None else index.strip(), cast[1] if cast else ""
+
+
+_PLAIN = re.compile(rb"\s*+(?:\(\((\w+(?: \w+)?) ?\*\)\s*+([A-Za-z_]\w*+)\)|([A-Za-z_]\w*+))(?:\[(\w++)\])?\s*+([,)])")
+"""An argument that is a variable or an element at a simple index, with what ends it."""
+
+Target = tuple[str, str | None, str]
+"""Variable, index as written (None without one), and the type it is cast to (empty without a cast)."""
+
+
+def targets(data: bytes, span: Span, last: int) -> list[Target | None] | None:
+    """What the arguments number 0 to `last` name; None for an argument that is not such a place, or when one is absent."""
+    at = data.find(b"(", span.start, span.end) + 1
+    found: list[Target | None] = []
+    while len(found) <= last:
+        match = _PLAIN.match(data, at, span.end)
+        if match is None:
+            break
+        cast, viewed, name, index, end = match.groups()
+        index = None if index is None else index.decode()
+        if viewed is not None:
+            found.append((viewed.decode(), index, cast.decode()))
+        else:
+            found.append((name.decode(), index, ""))
+        at = match.end()
+        if end == b")":
+            break
+    if len(found) > last:
+        return found
+    parts = split(data, span, last)
+    if len(parts) <= last:
+        return None
+    return [target(data[part.start : part.end]) for part in parts[: last + 1]]

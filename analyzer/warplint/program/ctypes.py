@@ -6,9 +6,10 @@ Sizes follow the CUDA C++ and HIP ABIs on 64-bit Linux (natural alignment, `long
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import NamedTuple
+
+from msgspec import Struct
 
 SIZES: dict[str, int] = {
     "bool": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8, "u64": 8,
@@ -142,8 +143,7 @@ def vector(name: str) -> tuple[str, int] | None:
     return _VECTOR_BASE[found[1]], int(found[2])
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """One data member: its byte offset in the record, None when a size before it is unknown."""
 
     name: str
@@ -153,8 +153,7 @@ class Field:
     """For a bit-field: its first bit after `offset`, and its width."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """Data members of a record by name, in order, with size and alignment in bytes (None when unknown)."""
 
     fields: dict[str, Field]

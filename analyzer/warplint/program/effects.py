@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+
+from msgspec import Struct
 
 from warplint.dialects import asm as asm_dialect
 from warplint.program import builtins, named
@@ -29,8 +30,7 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _ASM = frozenset({"asm", "__asm__", "__asm", "volatile", "__volatile__", "__volatile"})
 
 
-@dataclass(slots=True, eq=False)
-class Summary:
+class Summary(Struct, eq=False):
     """What is known about one function of the file."""
 
     effect: int
@@ -55,14 +55,18 @@ def scan(unit: Unit, fn: ast.Function) -> None:
     if id(fn) in unit.scanned:
         return
     unit.scanned.add(id(fn))
+    unit.callees[id(fn)] = ()  # while it is looked through
     data, start, end = unit.source.data, fn.span.start, fn.span.end
     seen: dict[bytes, int] = {}
+    called: dict[str, None] = {}
     hot: set[int] = set()
     for match in _CALLEE.finditer(data, start, end):
         name = match[0]
         effect = seen.get(name)
         if effect is None:
-            seen[name] = effect = of_name(unit, name.decode("ascii"))
+            word = name.decode("ascii")
+            called[word] = None
+            seen[name] = effect = of_name(unit, word)
         if effect:
             hot.add(match.start())
     at = data.find(b"<", start, end)
@@ -71,11 +75,13 @@ def scan(unit: Unit, fn: ast.Function) -> None:
         if before is not None:
             name = before[0].rstrip().decode("ascii")
             if name in unit.functions or _AFTER_ANGLE.match(data, at, end):
+                called[name] = None
                 if name not in builtins.KEYWORDS and of_name(unit, name):
                     hot.add(before.start())
         at = data.find(b"<", at + 1, end)
     if unit.statements is not None:
         hot.update(match.start() for match in unit.statements.finditer(data, start, end))
+    unit.callees[id(fn)] = tuple(sorted(called))
     _insert(unit.hot, sorted(hot), start, end)
     _insert(unit.writes, _writes(data, start, end), start, end)
 
@@ -185,7 +191,7 @@ def _summarize(unit: Unit, fn: ast.Function) -> Summary:
     if b"__shared__" in data:
         effect = MATTERS
     has_asm = False
-    for name in sorted(fn.text_mentions):
+    for name in unit.callees[id(fn)]:
         if name in _ASM:
             has_asm = True
             continue
@@ -193,7 +199,7 @@ def _summarize(unit: Unit, fn: ast.Function) -> Summary:
             if b"{" in data and re.search(rb"\b" + name.encode() + rb"\s*[(<]", data[data.find(b"{") :]):
                 effect = MATTERS  # calls itself
             continue
-        effect = max(effect, _mention(unit, name))
+        effect = max(effect, of_name(unit, name))
         if effect == MATTERS:
             break
         deterministic = deterministic and _settled(unit, name)
@@ -212,10 +218,6 @@ def _summarize(unit: Unit, fn: ast.Function) -> Summary:
 
 def _only(unit: Unit, name: str, fn: ast.Function) -> bool:
     return unit.functions.get(name, [fn]) == [fn]
-
-
-def _mention(unit: Unit, name: str) -> int:
-    return of_name(unit, name)
 
 
 def _settled(unit: Unit, name: str) -> bool:
@@ -290,5 +292,5 @@ def assemblies(statements: tuple[ast.Stmt, ...]) -> Iterator[ast.Asm]:
         elif isinstance(top, (ast.Stmt, ast.Expr, ast.Declarator, ast.Case, ast.AsmOperand)):
             if isinstance(top, (ast.Num, ast.Name, ast.Str)):
                 continue
-            inner = [getattr(top, item.name) for item in fields(top)]
+            inner = [getattr(top, name) for name in top.__struct_fields__]
             stack.extend(part for part in reversed(inner) if isinstance(part, (tuple, ast.Lazy, ast.Stmt, ast.Expr)))

@@ -11,8 +11,9 @@ that neither control nor synchronisation depends on. `program.needed(kernel)` te
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct
 
 from warplint.source import SourceFile, Span
 
@@ -20,8 +21,7 @@ Kind = Literal["param", "local", "shared", "dynamic_shared", "global", "constant
 
 
 # ------------------------------------------------------------------------------------------------- symbols
-@dataclass(frozen=True, slots=True, eq=False)
-class Symbol:
+class Symbol(Struct, frozen=True, eq=False):
     """One variable after resolution; two variables of one name in different scopes (or inlinings) are two symbols."""
 
     name: str
@@ -49,27 +49,23 @@ class Symbol:
 
 
 # --------------------------------------------------------------------------------------------- expressions
-@dataclass(frozen=True, slots=True)
-class Expr:
+class Expr(Struct, frozen=True):
     """Base of resolved expressions."""
 
 
-@dataclass(frozen=True, slots=True)
-class Const(Expr):
+class Const(Expr, frozen=True):
     """An integer (booleans are 0 and 1)."""
 
     value: int
 
 
-@dataclass(frozen=True, slots=True)
-class Var(Expr):
+class Var(Expr, frozen=True):
     """The value of a scalar symbol, or the address of an array one (arrays decay)."""
 
     symbol: Symbol
 
 
-@dataclass(frozen=True, slots=True)
-class Special(Expr):
+class Special(Expr, frozen=True):
     """A built-in coordinate.
 
     `tid.x|y|z`, `ntid.x|y|z`, `ctaid.x|y|z`, `nctaid.x|y|z`, `laneid`, `warpid` (hardware %warpid), `linear_tid`
@@ -80,16 +76,14 @@ class Special(Expr):
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Unary(Expr):
+class Unary(Expr, frozen=True):
     """`op` of: - ! ~"""
 
     op: str
     arg: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Binary(Expr):
+class Binary(Expr, frozen=True):
     """`op` of: + - * / % << >> & | ^ && || == != < <= > >= min max; pointer arithmetic is in bytes already."""
 
     op: str
@@ -97,8 +91,7 @@ class Binary(Expr):
     right: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Select(Expr):
+class Select(Expr, frozen=True):
     """`test ? yes : no`."""
 
     test: Expr
@@ -106,24 +99,21 @@ class Select(Expr):
     no: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Cast(Expr):
+class Cast(Expr, frozen=True):
     """Conversion to `bool i8 u8 i16 u16 i32 u32 i64 u64 f32 f64 other`; pointers cast to integers keep their region."""
 
     type: str
     arg: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Address(Expr):
+class Address(Expr, frozen=True):
     """Byte address `offset` into the storage of a symbol (`&x`, `&x[i]`, an array name, a cvta of these)."""
 
     symbol: Symbol
     offset: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Load(Expr):
+class Load(Expr, frozen=True):
     """A read of memory through `pointer` (which evaluates to an address, often unknown)."""
 
     pointer: Expr
@@ -131,16 +121,14 @@ class Load(Expr):
     volatile: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Element(Expr):
+class Element(Expr, frozen=True):
     """A read of element `index` of a local (per-thread) array or of field `index` of a local aggregate."""
 
     symbol: Symbol
     index: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class OpValue(Expr):
+class OpValue(Expr, frozen=True):
     """The value returned by an operation: elect, shuffle, vote, try_wait token, cluster rank read and so on.
 
     `output` picks one of several results ("value" unless stated).
@@ -150,8 +138,7 @@ class OpValue(Expr):
     output: str = "value"
 
 
-@dataclass(frozen=True, slots=True)
-class Pure(Expr):
+class Pure(Expr, frozen=True):
     """A call of something unknown that has no effect we know of; its value is unknown.
 
     `name` is for messages. Uniform when its arguments are and `known_pure` (a math function, `__float2int_rn`);
@@ -163,8 +150,7 @@ class Pure(Expr):
     known_pure: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown(Expr):
+class Unknown(Expr, frozen=True):
     """A value that could not be resolved, with the reason (a macro, a template parameter, a float)."""
 
     reason: str
@@ -172,11 +158,10 @@ class Unknown(Expr):
     """True when it is the same for all threads of the grid whatever it is (a template argument, a host constant)."""
 
 
-@dataclass(slots=True, eq=False)
-class Deferred:
+class Deferred(Struct, eq=False):
     """An expression resolved on first use."""
 
-    make: Callable[[], Expr] = field(repr=False)
+    make: Callable[[], Expr]
     built: Expr | None = None
 
     @property
@@ -188,8 +173,7 @@ class Deferred:
 
 
 # ---------------------------------------------------------------------------------------------- operations
-@dataclass(frozen=True, slots=True, eq=False)
-class Operation:
+class Operation(Struct, frozen=True, eq=False):
     """One static site of a canonical operation (a key of `warplint.ops`), after inlining.
 
     Operand roles are listed per operation in `ops.toml` (`operands`): `barrier`, `count`, `parity`, `bytes`, `dst`,
@@ -219,22 +203,19 @@ class Operation:
 
 
 # ---------------------------------------------------------------------------------------------- statements
-@dataclass(frozen=True, slots=True, eq=False)
-class Stmt:
+class Stmt(Struct, frozen=True, eq=False):
     """Base of statements. Identity matters (`eq=False`): a statement is a place."""
 
     span: Span
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Seq(Stmt):
+class Seq(Stmt, frozen=True):
     """Statements in order."""
 
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Assign(Stmt):
+class Assign(Stmt, frozen=True):
     """`symbol[index] = value` for locals (index None for scalars; aggregates index fields by number)."""
 
     symbol: Symbol
@@ -243,8 +224,7 @@ class Assign(Stmt):
     declares: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Store(Stmt):
+class Store(Stmt, frozen=True):
     """A write of ordinary code to memory that is not a local: shared, global or unknown."""
 
     pointer: Deferred
@@ -257,8 +237,7 @@ class Store(Stmt):
     """`shared` or `global` when the instruction says so, else empty (the pointer tells)."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Read(Stmt):
+class Read(Stmt, frozen=True):
     """A read of shared memory by ordinary code whose value goes somewhere we do not follow (for the machine)."""
 
     pointer: Deferred
@@ -266,15 +245,13 @@ class Read(Stmt):
     volatile: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Do(Stmt):
+class Do(Stmt, frozen=True):
     """Execution of an operation as a statement. Its result, if any, is read through `OpValue` of the same operation."""
 
     op: Operation
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class If(Stmt):
+class If(Stmt, frozen=True):
     """`then` where `test` is non-zero, else `orelse`. `text` is the condition as written."""
 
     test: Deferred
@@ -284,8 +261,7 @@ class If(Stmt):
     test_span: Span
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Loop(Stmt):
+class Loop(Stmt, frozen=True):
     """`while (test) { body; step }`, or `do { body; step } while (test)` when `after`. `continue` runs `step`.
 
     A C++ `for` puts its init before the loop. `test` is None for an endless loop. Statements that must run to evaluate
@@ -301,32 +277,27 @@ class Loop(Stmt):
     after: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Break(Stmt):
+class Break(Stmt, frozen=True):
     """Leaves the innermost loop (a switch is lowered to ifs, see `Inline`)."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Continue(Stmt):
+class Continue(Stmt, frozen=True):
     """Goes to the step of the innermost loop."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Exit(Stmt):
+class Exit(Stmt, frozen=True):
     """The thread leaves the kernel (`return` of the kernel, `exit`, a trap)."""
 
     trap: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Leave(Stmt):
+class Leave(Stmt, frozen=True):
     """Leaves the enclosing `Inline` whose label this is (a helper's `return`, a switch's `break`)."""
 
     label: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Inline(Stmt):
+class Inline(Stmt, frozen=True):
     """The body of a helper at its call site, or a switch; `Leave(label)` jumps to its end."""
 
     label: int
@@ -334,8 +305,7 @@ class Inline(Stmt):
     body: Seq
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Opaque(Stmt):
+class Opaque(Stmt, frozen=True):
     """Something that could not be understood and may matter: the kernel's verdict becomes incomplete.
 
     `reason` stands alone ("`foo` takes a barrier and is not defined in this file"). `writes` are symbols it may change.
@@ -346,16 +316,14 @@ class Opaque(Stmt):
 
 
 # ------------------------------------------------------------------------------------------------- kernels
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """A launch fact with its origin ("from __launch_bounds__", "from --block", "from the launch at line 40")."""
 
     value: tuple[int, ...]
     origin: str
 
 
-@dataclass(frozen=True, slots=True)
-class LaunchInfo:
+class LaunchInfo(Struct, frozen=True):
     """What is known about how the kernel is launched. None = unknown."""
 
     block: Fact | None = None
@@ -388,8 +356,7 @@ class LaunchInfo:
         return total
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HostLaunch:
+class HostLaunch(Struct, frozen=True, eq=False):
     """A launch of this kernel seen in the file, with what could be evaluated."""
 
     api: str
@@ -400,16 +367,14 @@ class HostLaunch:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Incomplete:
+class Incomplete(Struct, frozen=True):
     """Something that could not be established."""
 
     reason: str
     span: Span | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Kernel:
+class Kernel(Struct, frozen=True, eq=False):
     """One `__global__` function, ready to be judged."""
 
     name: str
@@ -425,8 +390,10 @@ class Kernel:
     is_amd: bool = False
     fragment: bool = False
     """A pasted excerpt without its prelude: names fall back to the tables."""
-    source: SourceFile = field(default=SourceFile("", b""), repr=False)
+    source: SourceFile = SourceFile("", b"")
     """The file it stands in, for lines and texts."""
+    damaged: bool = False
+    """Some of its text could not be parsed."""
 
 
 def children(stmt: Stmt) -> Iterator[Seq]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
-from warplint.program import body, effects, expr, ir, launch, places, slicing, storage
+from msgspec import Struct
+
+from warplint.program import body, effects, ir, launch, places, slicing, storage
 from warplint.program.arith import unknown
-from warplint.program.ctypes import UNKNOWN, strip_namespace
+from warplint.program.ctypes import strip_namespace
 from warplint.program.fragment import open_scope
-from warplint.program.scope import Ctx, Frame, Local, Root, Scope, TemplateArgument, Typed, Value
+from warplint.program.scope import Ctx, Frame, Local, Root, Scope, TemplateArgument, Value
 from warplint.program.typetable import declared_type
 from warplint.program.unit import Build, Options, Unit, bind, budget
 from warplint.source import SourceFile, Span
@@ -18,12 +19,10 @@ from warplint.syntax import ast, parse
 
 _AMD_TEXT = re.compile(rb"__builtin_amdgcn_|hip/hip_runtime|hipLaunchKernelGGL|__HIP_PLATFORM_AMD__|<hip/")
 _LINEAR_RANK = re.compile(rb"\bblockDim\b|%ntid|hipBlockDim")
-_WORDS = re.compile(rb"\b[A-Za-z_]\w*+(?=\s*+[(<])")
 _FRAGMENT_HEAD = b'extern "C" __global__ void fragment() {'
 
 
-@dataclass(frozen=True)
-class Module:
+class Module(Struct, frozen=True):
     """The kernels of a file, and what could not be established about the file as a whole."""
 
     kernels: tuple[ir.Kernel, ...]
@@ -124,9 +123,9 @@ def kernel(unit: Unit, fn: ast.Function, fragment: bool = False) -> ir.Kernel:
     body.statements(build, fn.body().body, ctx)
     if fragment:  # its shared memory shows only where it is used
         slicing.needed(ir.Kernel(fn.name, fn.name_span, params, ir.Seq(fn.span, tuple(out)), info, ()))
-    for gap in unit.file.gaps:
-        if fn.span.start <= gap.span.start < fn.span.end:
-            build.note(gap.reason, gap.span)
+    gaps = [gap for gap in unit.file.gaps if fn.span.start <= gap.span.start < fn.span.end]
+    for gap in gaps:
+        build.note(gap.reason, gap.span)
     return ir.Kernel(
         name=fn.name,
         span=fn.name_span,
@@ -139,6 +138,7 @@ def kernel(unit: Unit, fn: ast.Function, fragment: bool = False) -> ir.Kernel:
         is_amd=unit.is_amd,
         fragment=fragment or (b"__device__" not in data and len(unit.file.functions) == 1),
         source=unit.source,
+        damaged=bool(gaps),
     )
 
 
@@ -189,8 +189,9 @@ def _reached_text(unit: Unit, fn: ast.Function) -> bytes:
     pending = [fn]
     while pending:
         top = pending.pop()
-        for name in sorted(set(_WORDS.findall(data, top.span.start, top.span.end))):
-            for callee in unit.functions.get(name.decode("ascii"), ()):
+        effects.scan(unit, top)
+        for name in unit.callees[id(top)]:
+            for callee in unit.functions.get(name, ()):
                 if id(callee) in seen or "__global__" in callee.specifiers:
                     continue
                 seen.add(id(callee))
@@ -199,6 +200,3 @@ def _reached_text(unit: Unit, fn: ast.Function) -> bytes:
                 if not _LINEAR_RANK.search(text):
                     parts.append(text)
     return b"\n".join(parts)
-
-
-__all__ = ["UNKNOWN", "Module", "Options", "Typed", "effects", "expr", "kernel", "lower"]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from warplint.dialects import names as name_tables
 from warplint.program import aggregates, asmops, expr, ir
 from warplint.program.arith import unknown
@@ -76,8 +74,7 @@ def _through(arg: ast.Expr, ctx: Ctx, build: Build) -> ast.Expr:
     return arg
 
 
-@dataclass(frozen=True, slots=True)
-class Held(ast.Expr):
+class Held(ast.Expr, frozen=True):
     """An argument whose effects have been emitted: what stands for its value from then on."""
 
     typed: Typed

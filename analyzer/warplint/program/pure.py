@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from warplint.program import expr, ir, lookup, parameters
 from warplint.program.arith import convert, select, truth

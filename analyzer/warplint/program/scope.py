@@ -10,8 +10,9 @@ local aggregate), or memory behind a pointer.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from warplint.program import ir
 from warplint.program.ctypes import SIZES, CType
@@ -34,8 +35,7 @@ class Typed(NamedTuple):
 
 
 # ---------------------------------------------------------------------------------------------------- places
-@dataclass(slots=True, eq=False)
-class Root:
+class Root(Struct, eq=False):
     """One declared local (or by-value parameter). Aggregates are split: each leaf member is a symbol of its own."""
 
     name: str
@@ -85,8 +85,7 @@ Place = LocalPlace | MemPlace
 
 
 # -------------------------------------------------------------------------------------------------- bindings
-@dataclass(slots=True, eq=False)
-class Local:
+class Local(Struct, eq=False):
     """A variable of the function, held in symbols."""
 
     root: Root
@@ -94,8 +93,7 @@ class Local:
     """For const variables: their initial value (used where a constant expression is needed)."""
 
 
-@dataclass(slots=True, eq=False)
-class Value:
+class Value(Struct, eq=False):
     """A name that stands for a value (an argument of a straight-line helper, a constant)."""
 
     make: Callable[[], Typed]
@@ -105,8 +103,7 @@ class Value:
     """The name is a variable of a straight-line helper: assigning to it rebinds the name."""
 
 
-@dataclass(slots=True, eq=False)
-class Alias:
+class Alias(Struct, eq=False):
     """A reference: the name stands for a place."""
 
     make: Callable[[], Place | None]
@@ -121,8 +118,7 @@ class Alias:
         return self.built
 
 
-@dataclass(slots=True, eq=False)
-class Memory:
+class Memory(Struct, eq=False):
     """A variable in shared, constant or global memory."""
 
     symbol: ir.Symbol
@@ -130,15 +126,13 @@ class Memory:
     volatile: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class TypeAlias:
+class TypeAlias(Struct, eq=False):
     """A type name: `using T = ...` or a template type parameter."""
 
     make: Callable[[], CType]
 
 
-@dataclass(slots=True, eq=False)
-class TemplateArgument:
+class TemplateArgument(Struct, eq=False):
     """A template parameter bound to an argument as written (a value or a type), to be resolved at `ctx`."""
 
     expr: ast.Expr | None
@@ -146,16 +140,14 @@ class TemplateArgument:
     type: CType | None = None
 
 
-@dataclass(slots=True, eq=False)
-class Closure:
+class Closure(Struct, eq=False):
     """A lambda bound to a name."""
 
     node: ast.Lambda
     ctx: Ctx
 
 
-@dataclass(slots=True, eq=False)
-class MacroArgument:
+class MacroArgument(Struct, eq=False):
     """A parameter of a function-like macro: its argument, evaluated wherever it is named."""
 
     expr: ast.Expr
@@ -203,8 +195,7 @@ class Scope:
         return None, ""
 
 
-@dataclass(slots=True, eq=False)
-class Frame:
+class Frame(Struct, eq=False):
     """One function being lowered: the kernel itself (`outer` None) or a helper at its call site."""
 
     name: str
@@ -233,8 +224,7 @@ class Frame:
     """Statements of a straight-line helper that follow the one being lowered."""
 
 
-@dataclass(slots=True, eq=False)
-class Ctx:
+class Ctx(Struct, eq=False):
     """Where an expression is resolved. `out` receives the statements that its evaluation needs; None: none allowed."""
 
     scope: Scope

@@ -8,7 +8,8 @@ asks for the operand or value that it stands for. Only the names of variables th
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from warplint.dialects import asm as asm_dialect
 from warplint.program import asmops, calltext, effects, expr, ir, parameters, places
@@ -25,8 +26,7 @@ LONG_CALL = 300
 """Calls longer than this (bytes) are not parsed as a whole to get at one argument."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Template:
+class Template(Struct, frozen=True, eq=False):
     """A helper that is one inline assembly statement."""
 
     fn: ast.Function
@@ -318,14 +318,12 @@ def _targets(
     """The variables behind the reference arguments, by their text; None when one is no plain variable or element."""
     if not template.outputs:
         return []
-    data = build.unit.source.data
-    parts = calltext.split(data, call.lazy.span, template.last)
+    named = calltext.targets(build.unit.source.data, call.lazy.span, template.last)
+    if named is None:
+        return None
     found: list[tuple[ir.Symbol, ir.Deferred | None]] = []
     for _, param in template.outputs:
-        if param >= len(parts):
-            return None
-        part = parts[param]
-        target = calltext.target(data[part.start : part.end])
+        target = named[param]
         if target is None:
             return None
         name, index, cast = target

@@ -3,62 +3,80 @@
 from __future__ import annotations
 
 from warplint.program import aggregates, calls, expr, ir, places
-from warplint.program.ctypes import (
-    UNKNOWN,
-)
-from warplint.program.scope import (
-    Ctx,
-    Local,
-    MemPlace,
-    Typed,
-)
+from warplint.program.ctypes import SIZES, UNKNOWN
+from warplint.program.scope import Ctx, Local, MemPlace, Typed
+from warplint.program.typetable import layout
 from warplint.program.unit import Build
+from warplint.source import Span
 from warplint.syntax import ast
+
+_PLAIN_METHODS = frozenset({"fill", "clear", "data", "size", "begin", "end", "get"})
+"""Methods of containers and fragments: they touch the object's own data."""
 
 
 def unknown_callee(build: Build, name: str, node: ast.Call, ctx: Ctx, base: ast.Expr | None = None) -> Typed:
     """A call of something that is neither defined here nor in a table.
 
-    It may synchronise when it is handed shared memory, or when it has nothing else to have an effect on: then the
-    kernel is incomplete. Locals whose address it gets may change.
+    It may synchronise when it is handed shared memory, an object of a class that nobody knows, or nothing that it could
+    have an effect on: then the kernel is incomplete. Locals whose address it gets may change.
     """
     alone = build.statement is node
     values = [expr.value(build, arg, ctx) for arg in node.args]
-    objects = any(item.type.pointer or item.place is not None for item in values)
     if base is not None:
         found = expr.place(build, base, ctx)
         values.append(places.address(build, found) if found is not None else expr.value(build, base, ctx.into(None)))
     if ctx.out is not None:
         site = ctx.frame.outer or node.span
         calls.before_write(build, ctx)
-        written: list[ir.Symbol] = []
-        for item in values:
-            if item.place is not None and not isinstance(item.place, MemPlace) and item.type.pointer:
-                aggregates.invalidate(build, ctx, item.place, site, f"may be written by `{name}`")
-            symbol = points_to(build, item.expr)
-            if symbol is not None and symbol.kind in ("shared", "dynamic_shared"):
-                written.append(symbol)
-        for arg, item in zip(node.args, values, strict=False):
-            if isinstance(arg, (ast.Name, ast.Index, ast.Member)) and (alone or not item.type.scalar):
-                taken = expr.place(build, arg, ctx.into(None))  # an object in shared memory, by reference
-                symbol = points_to(build, taken.pointer) if isinstance(taken, MemPlace) else None
-                if symbol is not None and symbol.kind in ("shared", "dynamic_shared"):
-                    written.append(symbol)
-            if isinstance(arg, ast.Name):  # it may take a reference
-                binding = ctx.scope.find(arg.id, ctx.at)
-                if (
-                    isinstance(binding, Local)
-                    and binding.root.plain
-                    and binding.root.kind == "local"
-                    and not binding.constant
-                ):
-                    aggregates.invalidate(build, ctx, places.whole(binding.root), site, f"may be written by `{name}`")
-        if written:
+        shared = [*_invalidated(build, name, values, site, ctx), *_taken(build, name, node, values, alone, site, ctx)]
+        if shared:
             reason = f"`{name}` takes a shared-memory pointer and is not defined in this file"
-            ctx.out.append(ir.Opaque(site, reason, tuple(dict.fromkeys(written))))
-        elif alone and not objects:
+            ctx.out.append(ir.Opaque(site, reason, tuple(dict.fromkeys(shared))))
+        elif alone and _may_synchronise(build, name, values):
             ctx.out.append(ir.Opaque(site, f"`{name}` is not defined in this file and may synchronise"))
     return Typed(ir.Pure(name, tuple(item.expr for item in values), False), UNKNOWN)
+
+
+def _invalidated(build: Build, name: str, values: list[Typed], site: Span, ctx: Ctx) -> list[ir.Symbol]:
+    """Makes the locals behind pointer arguments unknown; the shared variables behind them."""
+    found: list[ir.Symbol] = []
+    for item in values:
+        if item.place is not None and not isinstance(item.place, MemPlace) and item.type.pointer:
+            aggregates.invalidate(build, ctx, item.place, site, f"may be written by `{name}`")
+        symbol = points_to(build, item.expr)
+        if symbol is not None and symbol.kind in ("shared", "dynamic_shared"):
+            found.append(symbol)
+    return found
+
+
+def _taken(
+    build: Build, name: str, node: ast.Call, values: list[Typed], alone: bool, site: Span, ctx: Ctx
+) -> list[ir.Symbol]:
+    """What the call may take by reference: locals become unknown; the shared objects among the arguments."""
+    found: list[ir.Symbol] = []
+    for arg, item in zip(node.args, values, strict=False):
+        if isinstance(arg, (ast.Name, ast.Index, ast.Member)) and (alone or not item.type.scalar):
+            taken = expr.place(build, arg, ctx.into(None))
+            symbol = points_to(build, taken.pointer) if isinstance(taken, MemPlace) else None
+            if symbol is not None and symbol.kind in ("shared", "dynamic_shared"):
+                found.append(symbol)
+        binding = ctx.scope.find(arg.id, ctx.at) if isinstance(arg, ast.Name) else None
+        if isinstance(binding, Local) and not binding.constant:
+            root = binding.root
+            if root.plain and root.kind == "local":
+                aggregates.invalidate(build, ctx, places.whole(root), site, f"may be written by `{name}`")
+    return found
+
+
+def _may_synchronise(build: Build, name: str, values: list[Typed]) -> bool:
+    """A call whose value nobody uses has its effect on something: on what it is given, or on the other threads."""
+    if name.rpartition("::")[2] in _PLAIN_METHODS:
+        return False
+    for item in values:
+        type_ = item.type._replace(pointer=0, dims=())
+        if type_.name not in SIZES and type_.name not in ("?", "void") and layout(build, type_) is None:
+            return True  # an object of a class that is not defined here
+    return not any(item.type.pointer or item.place is not None for item in values)
 
 
 def points_to(build: Build, pointer: ir.Expr) -> ir.Symbol | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from warplint.program import ir
 from warplint.program.ctypes import (
@@ -37,8 +38,7 @@ def budget(size: int) -> int:
     return min(400_000, 20_000 + size // 4)
 
 
-@dataclass(frozen=True)
-class Options:
+class Options(Struct, frozen=True):
     """What the user or the command line says about the launch."""
 
     arch: str = ""
@@ -51,8 +51,7 @@ class Options:
     expect: tuple[str, ...] = ()
 
 
-@dataclass(slots=True, eq=False)
-class Unit:
+class Unit(Struct, eq=False):
     """Everything at file scope that names can mean, and what was computed about it so far."""
 
     file: ast.File
@@ -78,6 +77,8 @@ class Unit:
     """Offsets of `=`, `++` and `--`, sorted."""
     scanned: set[int] = field(default_factory=set)
     """Functions whose text has been searched (by id)."""
+    callees: dict[int, tuple[str, ...]] = field(default_factory=dict)
+    """Names called in a function that has been searched, sorted."""
     statements: re.Pattern[bytes] | None = None
     """Names of object-like macros that stand for statements."""
     summaries: dict[int, object] = field(default_factory=dict)
@@ -98,8 +99,7 @@ class Unit:
         return bisect_left(self.writes, span.end) - bisect_left(self.writes, span.start)
 
 
-@dataclass(slots=True, eq=False)
-class Build:
+class Build(Struct, eq=False):
     """The state of one kernel being lowered."""
 
     unit: Unit

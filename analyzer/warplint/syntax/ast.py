@@ -11,21 +11,20 @@ what the analysis needs (`TypeName`).
 from __future__ import annotations
 
 from collections.abc import Callable, Set
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from warplint.source import Span
 
 
 # --------------------------------------------------------------------------------------------- expressions
-@dataclass(frozen=True, slots=True)
-class Expr:
+class Expr(Struct, frozen=True):
     """Base of all expressions."""
 
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class TypeName:
+class TypeName(Struct, frozen=True):
     """A type as far as it matters: base name without qualifiers, pointer depth, and qualifiers seen."""
 
     name: str
@@ -38,8 +37,7 @@ class TypeName:
     """Template arguments of the type, in order (types among them are `Name` with their text)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Num(Expr):
+class Num(Expr, frozen=True):
     """A literal: integer, character, `true`/`false`/`nullptr` as int; a float has `value=None`."""
 
     value: int | None
@@ -47,31 +45,27 @@ class Num(Expr):
     bits: int = 32
 
 
-@dataclass(frozen=True, slots=True)
-class Str(Expr):
+class Str(Expr, frozen=True):
     """A string literal, escapes decoded, adjacent literals joined."""
 
     value: str
 
 
-@dataclass(frozen=True, slots=True)
-class Name(Expr):
+class Name(Expr, frozen=True):
     """An identifier, possibly qualified (`cutlass::arch::fence_view_async_shared`), template arguments apart."""
 
     id: str
     targs: tuple[Expr, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Unary(Expr):
+class Unary(Expr, frozen=True):
     """`op` of: - + ! ~ * & (dereference and address-of included), sizeof."""
 
     op: str
     arg: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Update(Expr):
+class Update(Expr, frozen=True):
     """`++x`, `x--` and so on; `op` is `+` or `-`."""
 
     op: str
@@ -79,8 +73,7 @@ class Update(Expr):
     prefix: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Binary(Expr):
+class Binary(Expr, frozen=True):
     """Any binary operator, `&&`, `||` (also spelled `and`, `or`) and `,` included."""
 
     op: str
@@ -88,8 +81,7 @@ class Binary(Expr):
     right: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Assign(Expr):
+class Assign(Expr, frozen=True):
     """`target op= value`; `op` is empty for plain `=`."""
 
     op: str
@@ -97,8 +89,7 @@ class Assign(Expr):
     value: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Cond(Expr):
+class Cond(Expr, frozen=True):
     """`test ? yes : no`."""
 
     test: Expr
@@ -106,24 +97,21 @@ class Cond(Expr):
     no: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Cast(Expr):
+class Cast(Expr, frozen=True):
     """Any cast spelling, functional casts of built-in types and `(uint)(x)` included."""
 
     type: TypeName
     arg: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Index(Expr):
+class Index(Expr, frozen=True):
     """`base[index]`."""
 
     base: Expr
     index: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Member(Expr):
+class Member(Expr, frozen=True):
     """`base.name` or `base->name`."""
 
     base: Expr
@@ -131,8 +119,7 @@ class Member(Expr):
     arrow: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Expr):
+class Call(Expr, frozen=True):
     """A call; `fn` is a `Name` (targs there) or a `Member` for methods (method targs in `targs`)."""
 
     fn: Expr
@@ -140,24 +127,21 @@ class Call(Expr):
     targs: tuple[Expr, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class InitList(Expr):
+class InitList(Expr, frozen=True):
     """`{a, b, c}` or `T{a, b}` (type then set)."""
 
     items: tuple[Expr, ...]
     type: TypeName | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Lambda(Expr):
+class Lambda(Expr, frozen=True):
     """A lambda; its body is a statement, parameters as in a function."""
 
     params: tuple[Param, ...]
     body: Block
 
 
-@dataclass(frozen=True, slots=True)
-class AsmOperand:
+class AsmOperand(Struct, frozen=True):
     """One operand of inline assembly: `[name] "constraint"(expr)`."""
 
     constraint: str
@@ -165,8 +149,7 @@ class AsmOperand:
     name: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Asm(Expr):
+class Asm(Expr, frozen=True):
     """Inline assembly with its string literals joined and decoded (`%%` kept as written).
 
     `template` is None when a macro stands among the literals and could not be resolved. Operand `%N` counts outputs
@@ -179,16 +162,14 @@ class Asm(Expr):
     volatile: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Unparsed(Expr):
+class Unparsed(Expr, frozen=True):
     """Source that could not be turned into an expression; `text` is kept for messages."""
 
     text: str
 
 
 # ---------------------------------------------------------------------------------------------- statements
-@dataclass(slots=True)
-class Lazy:
+class Lazy(Struct):
     """An expression that is built when first asked for. `head` and `target` are cheap looks that build nothing.
 
     `head` is the callee's text when the expression is a plain call (`f(...)`, `ns::f<...>(...)`, `x.f(...)`), else "".
@@ -196,7 +177,7 @@ class Lazy:
     """
 
     span: Span
-    make: Callable[[], Expr] = field(repr=False)
+    make: Callable[[], Expr]
     head: str = ""
     target: str = ""
     built: Expr | None = None
@@ -209,22 +190,19 @@ class Lazy:
         return self.built
 
 
-@dataclass(frozen=True, slots=True)
-class Stmt:
+class Stmt(Struct, frozen=True):
     """Base of all statements."""
 
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Block(Stmt):
+class Block(Stmt, frozen=True):
     """A sequence in braces (or a single statement standing where a block may)."""
 
     body: tuple[Stmt, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Declarator:
+class Declarator(Struct, frozen=True):
     """One declared name: `T name[dims] = init`, `T name(args)` or `T name{args}` (then `init` is an `InitList`)."""
 
     name: str
@@ -239,22 +217,19 @@ class Declarator:
     """Width of a bit-field when a literal, else 0. A nameless bit-field is a member named ""."""
 
 
-@dataclass(frozen=True, slots=True)
-class Decl(Stmt):
+class Decl(Stmt, frozen=True):
     """A declaration of one or more variables."""
 
     items: tuple[Declarator, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ExprStmt(Stmt):
+class ExprStmt(Stmt, frozen=True):
     """An expression used as a statement (calls, assignments, asm)."""
 
     value: Lazy
 
 
-@dataclass(frozen=True, slots=True)
-class If(Stmt):
+class If(Stmt, frozen=True):
     """`constexpr` tells `if constexpr`. `init` is the C++17 init statement."""
 
     test: Lazy
@@ -264,8 +239,7 @@ class If(Stmt):
     init: Stmt | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class For(Stmt):
+class For(Stmt, frozen=True):
     """`unroll` is the factor of a `#pragma unroll` just before (0 none given a number, -1 without number, 1 = not)."""
 
     init: Stmt | None
@@ -275,8 +249,7 @@ class For(Stmt):
     unroll: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class While(Stmt):
+class While(Stmt, frozen=True):
     """`while` (`after=False`) or `do while` (`after=True`)."""
 
     test: Lazy
@@ -284,8 +257,7 @@ class While(Stmt):
     after: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(Struct, frozen=True):
     """One `case value:` (None for `default:`) with the statements up to the next label."""
 
     value: Expr | None
@@ -293,48 +265,41 @@ class Case:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class Switch(Stmt):
+class Switch(Stmt, frozen=True):
     """Cases in source order; falling through is real."""
 
     test: Lazy
     cases: tuple[Case, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Break(Stmt):
+class Break(Stmt, frozen=True):
     """`break`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Continue(Stmt):
+class Continue(Stmt, frozen=True):
     """`continue`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Return(Stmt):
+class Return(Stmt, frozen=True):
     """`return value;`."""
 
     value: Lazy | None
 
 
-@dataclass(frozen=True, slots=True)
-class Goto(Stmt):
+class Goto(Stmt, frozen=True):
     """`goto` and labels: not followed; the kernel is incomplete."""
 
     label: str
 
 
-@dataclass(frozen=True, slots=True)
-class Gap(Stmt):
+class Gap(Stmt, frozen=True):
     """A region that could not be parsed."""
 
     reason: str
 
 
 # ------------------------------------------------------------------------------------------------- top level
-@dataclass(frozen=True, slots=True)
-class Param:
+class Param(Struct, frozen=True):
     """A parameter; `name` is empty when unnamed."""
 
     name: str
@@ -343,8 +308,7 @@ class Param:
     span: Span = Span(0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(Struct, frozen=True):
     """What stood on a function before it was masked: each the written arguments as expressions."""
 
     launch_bounds: tuple[Expr, ...] = ()
@@ -356,8 +320,7 @@ class Attributes:
     """Other attributes as text (`amdgpu_flat_work_group_size(1, 256)`, `reqd_work_group_size(...)`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(Struct, frozen=True):
     """A function definition. `body` is built on first use (call it)."""
 
     name: str
@@ -371,7 +334,7 @@ class Function:
     attributes: Attributes
     span: Span
     name_span: Span
-    body: Callable[[], Block] = field(repr=False)
+    body: Callable[[], Block]
     asm_only: bool = False
     """Cheap hint: the body holds an `asm` and nothing that branches."""
     text_mentions: Set[str] = frozenset()
@@ -381,8 +344,7 @@ class Function:
     """The class or struct whose method it is, if any."""
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(Struct, frozen=True):
     """A class, struct or union: its data members in order (base classes are named, not followed).
 
     A nameless inner record is a member named "" whose type names that record, as `<struct@N>` or `<union@N>` with N
@@ -397,8 +359,7 @@ class Record:
     alignment: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Launch:
+class Launch(Struct, frozen=True):
     """A host launch `kernel<<<grid, block, smem, stream>>>(args)` or a launch API call that names a kernel.
 
     `api` is `<<<>>>`, `cudaLaunchCooperativeKernel`, `cudaLaunchKernelEx`, `hipLaunchKernelGGL` and so on.
@@ -416,8 +377,7 @@ class Launch:
     """Cluster dimensions from a launch attribute (`attribute[0].val.clusterDim.x = 2`), as an `InitList` of three."""
 
 
-@dataclass(frozen=True, slots=True)
-class Macro:
+class Macro(Struct, frozen=True):
     """An object-like or function-like `#define` (params is None when object-like); `body` as text."""
 
     name: str
@@ -426,16 +386,14 @@ class Macro:
     span: Span
 
 
-@dataclass(frozen=True, slots=True)
-class ParseGap:
+class ParseGap(Struct, frozen=True):
     """Lines that the parser could not read: reported, and the verdict of the kernel that holds them is incomplete."""
 
     span: Span
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class File:
+class File(Struct, frozen=True):
     """A parsed file."""
 
     functions: tuple[Function, ...]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from warplint.syntax.ast import Macro, ParseGap
 
@@ -15,8 +16,7 @@ PAREN_REACH = 1 << 16
 _WRITTEN_ATTRIBUTE = re.compile(r"__(launch_bounds|cluster_dims|block_size|maxnreg)__\s*\(")
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(Struct, frozen=True):
     """Text that was blanked: what it was, where, and the part that matters (arguments, or the words themselves)."""
 
     kind: str
@@ -26,8 +26,7 @@ class Mark:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Masked:
+class Masked(Struct, frozen=True):
     """A masked file. `text` has the length of the original and the same line ends."""
 
     text: bytes

@@ -9,8 +9,9 @@ itself defines them.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from itertools import islice
+
+from msgspec import Struct, field
 
 from warplint.source import Span
 from warplint.syntax.ast import Macro
@@ -158,8 +159,7 @@ def _binary(sign: str, left: Value, right: Value) -> Value:
     return {"+": a + b, "-": a - b, "*": a * b, "&": a & b, "|": a | b, "^": a ^ b}.get(sign)
 
 
-@dataclass(slots=True)
-class _Conditional:
+class _Conditional(Struct):
     """One open `#if`: whether a branch was taken yet, and where the branch now skipped began (None while reading)."""
 
     settled: bool
@@ -171,8 +171,7 @@ class _Conditional:
     outer_skip: bool = False
 
 
-@dataclass(slots=True)
-class Preprocessor:
+class Preprocessor(Struct):
     """Follows the directives of one file in order; `skipped` collects byte ranges of branches that are not read."""
 
     hip: bool = False

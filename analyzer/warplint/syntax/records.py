@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import replace
 
+from msgspec.structs import replace
 from tree_sitter import Node
 
 from warplint.source import Span

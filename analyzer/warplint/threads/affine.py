@@ -11,22 +11,22 @@ quotients and remainders of sums that may be negative are left alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from warplint.threads.facts import Known, Opaque, Uniformity, Value
+from warplint.threads.lattice import least
 
 if TYPE_CHECKING:
     from warplint.threads.domain import Domain
 
 MAX_TERMS = 6
 MAX_COEFFICIENT = 1 << 40
-CTA = Uniformity.CTA
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Form:
+class Form(Struct, frozen=True, eq=False):
     """A sum of unknowns (by key, with coefficients) and a known offset per thread.
 
     `exact` is False after a conversion to an unsigned type that may have wrapped: then only low bits are certain.
@@ -80,12 +80,8 @@ class Affine:
 
     def floor(self, form: Form, threads: int) -> tuple[Uniformity, bool]:
         """(uniformity, varies) of a form over a thread set."""
-        level = self._domain.level(form.offset, threads)
-        varies = level < CTA
-        for key, _ in form.terms:
-            atom = self._atoms[key]
-            level, varies = min(level, atom.uniformity), varies or atom.varies
-        return level, varies and level < CTA
+        atoms = [self._atoms[key] for key, _ in form.terms]
+        return least(self._domain.floor(form.offset, threads), *((atom.uniformity, atom.varies) for atom in atoms))
 
     def restricted(self, value: Opaque, threads: int) -> Opaque:
         """The same unknown for a part of the block, where its offset may be constant."""

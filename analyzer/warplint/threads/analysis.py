@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from warplint.program.ir import Fact, Kernel, LaunchInfo
 from warplint.threads.domain import Domain

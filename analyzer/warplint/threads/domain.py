@@ -6,15 +6,15 @@ Unknown operands combine to the least uniformity of the two; short cuts keep wha
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from warplint.threads import bits
 from warplint.threads.affine import Affine
 from warplint.threads.facts import Elected, Known, Opaque, Pointer, Uniformity, Value
-from warplint.threads.lattice import CTA, GRID, LANE, Lattice, Mix
+from warplint.threads.lattice import CTA, GRID, LANE, Lattice, Mix, least
 from warplint.threads.scalar import BOOLEAN_OPS, binary_int, cast_int, fits, many, mirrored
 
-__all__ = ["CTA", "GRID", "LANE", "Domain", "Mix"]
+__all__ = ["CTA", "GRID", "LANE", "Domain", "Mix", "least"]
 
 
 class Domain(Lattice):
@@ -23,6 +23,7 @@ class Domain(Lattice):
     def __init__(self, threads: int, warp_size: int) -> None:
         super().__init__(threads, warp_size)
         self.affine = Affine(self)
+        self._floors: dict[tuple[object, int], tuple[Uniformity, bool]] = {}
 
     def unary(self, op: str, arg: Value) -> Value:
         """`-x`, `!x` or `~x`."""
@@ -170,8 +171,8 @@ class Domain(Lattice):
         if flag.uniformity < Uniformity.WARP or not isinstance(elected.key, tuple):
             return None
         name, threads, *rest = elected.key
-        level, varies = rest if rest else (GRID, False)
-        return Elected((name, threads, min(level, flag.uniformity), varies or flag.varies))
+        level, varies = least((rest[0], rest[1]) if rest else (GRID, False), (flag.uniformity, flag.varies))
+        return Elected((name, threads, level, varies))
 
     def _unknown_binary(self, op: str, left: Value, right: Value) -> Value:
         if self.same(left, right):
@@ -194,11 +195,7 @@ class Domain(Lattice):
 
     def generic(self, op: str, left: Value, right: Value) -> Opaque:
         """An operator on unknowns about which nothing but uniformity is known."""
-        level, varies = GRID, False
-        for value in (left, right):
-            of, vary = self.floor(value, self.everyone)
-            level, varies = min(level, of), varies or vary
-        varies = varies and level < CTA
+        level, varies = least(self.floor(left, self.everyone), self.floor(right, self.everyone))
         why = next((v.why for v in (left, right) if isinstance(v, Opaque) and v.why), "")
         left_key, right_key = self.key_of(left), self.key_of(right)
         if left_key is None or right_key is None:
@@ -317,10 +314,15 @@ class Domain(Lattice):
     def floor(self, value: Value, threads: int) -> tuple[Uniformity, bool]:
         """(uniformity, varies) over a thread set; a sum may be more uniform there than over the block."""
         if isinstance(value, Opaque):
+            if value.uniformity >= CTA:
+                return value.uniformity, False
             form = self.affine.sum_of(value)
-            if form is not None and value.uniformity < CTA:
-                level, varies = self.affine.floor(form, threads)
-                return max(level, value.uniformity), varies and value.varies
+            if form is not None:
+                held = self._floors.get((value.key, threads))
+                if held is None:
+                    level, varies = self.affine.floor(form, threads)
+                    held = self._floors[value.key, threads] = max(level, value.uniformity), varies and value.varies
+                return held
         return super().floor(value, threads)
 
     def restrict(self, value: Value, threads: int) -> Value:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from warplint.program.ir import (
     Address,
@@ -25,8 +26,8 @@ from warplint.program.ir import (
     Var,
 )
 from warplint.threads import bits
-from warplint.threads.domain import CTA, GRID, LANE, Domain
-from warplint.threads.facts import Elected, Known, Opaque, Pointer, Uniformity, Value
+from warplint.threads.domain import CTA, GRID, LANE, Domain, least
+from warplint.threads.facts import Known, Opaque, Pointer, Uniformity, Value
 from warplint.threads.flow import Flow
 from warplint.threads.results import result
 
@@ -322,14 +323,8 @@ class Evaluator:
             return replace(args[0], cta=args[1])
         if not expr.known_pure:
             return domain.fresh(LANE, why=f"`{expr.name}` is not known")
-        level, varies = GRID, False
-        keys: list[object] = []
-        for arg in args:
-            if isinstance(arg, Elected):
-                level, varies = LANE, True
-            of, vary = domain.floor(arg, flow.reach.threads)
-            level, varies = min(level, of), varies or vary
-            keys.append(domain.key_of(arg))
+        level, varies = least(*(domain.floor(arg, flow.reach.threads) for arg in args))
+        keys = [domain.key_of(arg) for arg in args]
         if None in keys:
             return domain.fresh(level, varies, f"result of `{expr.name}`")
         return Opaque(level, varies, domain.key("pure", expr.name, *keys), f"result of `{expr.name}`")

@@ -7,8 +7,9 @@ the whole interface between `threads` and the rules; how they are computed is `t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum
+
+from msgspec import Struct, field
 
 from warplint.program.ir import Incomplete, Kernel, LaunchInfo, Operation, Stmt, Symbol
 from warplint.source import Span
@@ -26,13 +27,11 @@ class Uniformity(IntEnum):
 
 
 # -------------------------------------------------------------------------------------------------- values
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(Struct, frozen=True):
     """Base of abstract values: what an expression is for each thread of the block."""
 
 
-@dataclass(frozen=True, slots=True)
-class Known(Value):
+class Known(Value, frozen=True):
     """Known for every thread: one int for all, or one per thread (then not all equal)."""
 
     each: int | tuple[int, ...]
@@ -47,8 +46,7 @@ class Known(Value):
         return self.each if isinstance(self.each, int) else self.each[thread]
 
 
-@dataclass(frozen=True, slots=True)
-class Opaque(Value):
+class Opaque(Value, frozen=True):
     """Unknown. `uniformity` is a floor: it is the same at least over such groups.
 
     `varies` is True when it is established that the value may differ between the groups (it is computed from the thread
@@ -62,8 +60,7 @@ class Opaque(Value):
     why: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Pointer(Value):
+class Pointer(Value, frozen=True):
     """An address: byte `offset` into the storage of `symbol`; `cta` is the CTA rank it was mapped to (mapa), if any."""
 
     symbol: Symbol
@@ -71,16 +68,14 @@ class Pointer(Value):
     cta: Value | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Elected(Value):
+class Elected(Value, frozen=True):
     """Non-zero in exactly one lane of each warp that evaluated it (elect.sync), unknown which."""
 
     key: object = None
 
 
 # --------------------------------------------------------------------------------------------------- reach
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(Struct, frozen=True):
     """Which threads execute a place.
 
     `threads` is an upper bound, exact when `exact`. `elected`: exactly one lane of every warp in `threads`.
@@ -122,8 +117,7 @@ def warps_of(threads: int, warp_size: int = 32) -> dict[int, int]:
 
 
 # --------------------------------------------------------------------------------------------------- facts
-@dataclass(frozen=True, slots=True, eq=False)
-class Condition:
+class Condition(Struct, frozen=True, eq=False):
     """One evaluated branch or loop condition on the way to a place."""
 
     text: str
@@ -143,8 +137,7 @@ class Condition:
         return isinstance(self.value, Known)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Event:
+class Event(Struct, frozen=True, eq=False):
     """One operation as executed: its site, its threads, its operands. Loops that are unrolled give several events."""
 
     op: Operation
@@ -181,8 +174,7 @@ class Event:
         return self.op.mods.get(key)
 
 
-@dataclass(slots=True, eq=False)
-class LoopFact:
+class LoopFact(Struct, eq=False):
     """One loop: who enters, who may be in it, and what decides its exit."""
 
     stmt: Stmt
@@ -201,8 +193,7 @@ class LoopFact:
     """At least one iteration is certain for every thread that reaches the loop."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WriteFact:
+class WriteFact(Struct, frozen=True, eq=False):
     """One assignment to a local that a loop's exit, a wait's parity or a barrier's address depends on."""
 
     symbol: Symbol
@@ -213,8 +204,7 @@ class WriteFact:
     order: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class UseFact:
+class UseFact(Struct, frozen=True, eq=False):
     """One place that reads such a local: a loop test, a wait parity, a barrier address."""
 
     symbol: Symbol
@@ -226,8 +216,7 @@ class UseFact:
     """`loop-test`, `parity`, `barrier`."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ExitFact:
+class ExitFact(Struct, frozen=True, eq=False):
     """A place where threads leave the kernel before its end."""
 
     span: Span
@@ -236,8 +225,7 @@ class ExitFact:
     order: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AccessFact:
+class AccessFact(Struct, frozen=True, eq=False):
     """An ordinary access to shared memory (structural rules use it for constants only)."""
 
     symbol: Symbol
@@ -251,8 +239,7 @@ class AccessFact:
     order: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class RoleNode:
+class RoleNode(Struct, frozen=True, eq=False):
     """A branch of the role-guard tree: the exact set of threads in it, and what it holds in program order."""
 
     kind: str
@@ -263,8 +250,7 @@ class RoleNode:
     items: list[RoleNode | Event] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Roles:
+class Roles(Struct, frozen=True, eq=False):
     """Everything the thread analysis says about one kernel, for one assumed block shape."""
 
     kernel: Kernel

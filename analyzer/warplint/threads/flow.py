@@ -8,7 +8,9 @@ break, continue) on the way, which is one rule for all kinds of jump.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from warplint.program.ir import Stmt
 from warplint.source import Span
@@ -17,8 +19,7 @@ from warplint.threads.domain import CTA, GRID, LANE, Domain
 from warplint.threads.facts import Condition, Elected, Known, Opaque, Pointer, Reach, Uniformity, Value
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Flow:
+class Flow(Struct, frozen=True, eq=False):
     """The control state at a place."""
 
     reach: Reach
@@ -27,10 +28,20 @@ class Flow:
     """What holds here of unknown conditions: key -> truth."""
     election: object = None
     """Key of the election that left one lane per warp, when `reach.elected`."""
+    sure: int = 0
+    """Threads that are here for certain, given `base`: conditions that others did not have to pass left these alone."""
+    base: tuple[Uniformity, bool] | None = None
+    """(split, varies) of the threads in `sure`; None when one reach holds for all."""
+
+    def seen(self, threads: int) -> tuple[Reach, int, tuple[Uniformity, bool] | None]:
+        """The reach as it holds for a subset, with what is sure inside it."""
+        if self.base is None or threads & ~self.sure:
+            return self.reach, self.sure, self.base
+        split, varies = self.base
+        return replace(self.reach, split=split, varies=varies), 0, None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Departure:
+class Departure(Struct, frozen=True, eq=False):
     """Threads that leave a scope by a jump."""
 
     flow: Flow
@@ -40,8 +51,7 @@ class Departure:
     """The loop or inline label it jumps to; None for an exit."""
 
 
-@dataclass(slots=True)
-class _Side:
+class _Side(Struct):
     """One outcome of a condition: threads that surely have it, that may have it, and the elected."""
 
     sure: int = 0
@@ -66,8 +76,22 @@ def promoted(level: Uniformity, threads: int, elected: bool, warp_size: int) -> 
     return CTA if level < CTA and bits.span_level(threads, warp_size) <= level else level
 
 
-def narrow(domain: Domain, flow: Flow, test: Value) -> tuple[Reach | None, Reach | None, object]:
-    """The reaches where `test` is non-zero and where it is zero (None: no thread), and the key of a new election."""
+class Narrowed(Struct, frozen=True):
+    """What a condition leaves of a flow on one side (fields as in `Flow`)."""
+
+    reach: Reach
+    sure: int
+    base: tuple[Uniformity, bool] | None
+    election: object
+
+    def of(self, flow: Flow) -> Flow:
+        """The flow with this side's threads."""
+        election = self.election or flow.election
+        return replace(flow, reach=self.reach, sure=self.sure, base=self.base, election=election)
+
+
+def narrow(domain: Domain, flow: Flow, test: Value) -> tuple[Narrowed | None, Narrowed | None]:
+    """Where `test` is non-zero and where it is zero; None: no thread."""
     reach = flow.reach
     yes, no = _Side(), _Side()
     for mask, part in domain.parts(test, reach.threads):
@@ -88,7 +112,22 @@ def narrow(domain: Domain, flow: Flow, test: Value) -> tuple[Reach | None, Reach
             level = promoted(level, mask, reach.elected, domain.warp_size)
             yes.may(mask, level, varies)
             no.may(mask, level, varies)
-    return _reach(domain, reach, yes), _reach(domain, reach, no), yes.election
+    return _narrowed(domain, flow, yes), _narrowed(domain, flow, no)
+
+
+def _narrowed(domain: Domain, flow: Flow, side: _Side) -> Narrowed | None:
+    threads = side.sure | side.maybe | side.elected
+    before, sure, base = flow.seen(threads)
+    reach = _reach(domain, before, side)
+    if reach is None:
+        return None
+    if base is not None:
+        sure &= side.sure
+    elif side.sure and reach.split < before.split and not side.elected:
+        sure, base = side.sure, (before.split, before.varies)
+    if base is None or not sure or reach.elected:
+        sure, base = 0, None
+    return Narrowed(reach, sure, base, side.election)
 
 
 def _elect(domain: Domain, flow: Flow, mask: int, part: Elected, yes: _Side, no: _Side) -> None:
@@ -162,6 +201,7 @@ def without(
         return flow
     reach = flow.reach
     threads, split, varies = reach.threads, reach.split, reach.varies
+    sure, base = (reach.threads, (split, varies)) if flow.base is None else (flow.sure, flow.base)
     value: Value | None = None
     truths = flow.truths
     for departure in departures:
@@ -175,6 +215,10 @@ def without(
             continue
         level = LANE if scattered else bits.cut(gone.threads, reach.threads, domain.warp_size)
         split, varies = min(split, level, gone.split), varies or gone.varies or level < CTA
+        if min(level, gone.split) < CTA:
+            sure &= ~gone.threads
+        else:
+            base = (min(base[0], gone.split), base[1])
         value = next((condition.value for condition in reversed(conditions) if not condition.known), value)
         if len(conditions) == 1:
             held = domain.truth_key(conditions[0].value)
@@ -185,10 +229,20 @@ def without(
     if value is None:
         conditions = relative(flow, departures[0].flow)
         value = conditions[-1].value if conditions else Opaque(GRID)
+    if threads & ~sure == 0:
+        split, varies = base
     if reach.elected and bits.cut(threads, reach.threads, domain.warp_size) == LANE:
         split, varies = LANE, True
     split = promoted(split, threads, reach.elected, domain.warp_size)
     after = Reach(threads, reach.elected, split, varies and split < CTA)
     kind = departures[0].kind
     condition = Condition(text, span, taken, reach, after, value, "if" if kind == "leave" else kind, stmt)
-    return replace(flow, reach=after, guards=(*flow.guards, condition), truths=truths)
+    partly = bool(sure & threads) and threads & ~sure != 0 and split < base[0] and not reach.elected
+    return replace(
+        flow,
+        reach=after,
+        guards=(*flow.guards, condition),
+        truths=truths,
+        sure=sure & threads if partly else 0,
+        base=base if partly else None,
+    )

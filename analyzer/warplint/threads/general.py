@@ -8,12 +8,14 @@ its initial value for the other threads. Nothing that a discarded run recorded s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from math import gcd
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from warplint.program.ir import Binary, Cast, Const, Element, Expr, Loop, Unary, Var
 from warplint.threads import bits
-from warplint.threads.domain import CTA, GRID, LANE
+from warplint.threads.domain import CTA, GRID, LANE, least
 from warplint.threads.evaluate import Key
 from warplint.threads.facts import Condition, Known, LoopFact, Opaque, Pointer, Reach, Uniformity, Value
 from warplint.threads.flow import Departure, Flow, promoted, without
@@ -32,8 +34,7 @@ POLLING = frozenset(
 """A loop of nothing else is one wait: everybody who comes to it makes the first try."""
 
 
-@dataclass(slots=True)
-class _Outcome:
+class _Outcome(Struct):
     """One run of a general iteration."""
 
     test: Value
@@ -165,7 +166,7 @@ class General:
         return self._guess(value)
 
     def _step(self, key: Key) -> int:
-        """What a loop adds to a variable each time is a multiple of this; 0 when it does more than add, at one place."""
+        """What a loop adds to a variable is a multiple of this; 0 when it does more than add, at one place."""
         symbol = key[0] if isinstance(key, tuple) else key
         if self._needs.written.get(symbol) != 1:
             return 0
@@ -216,7 +217,7 @@ class General:
         threads = enters
         if (threads, split, varies) == (reach.threads, reach.split, reach.varies):
             return self._flow
-        return replace(self._flow, reach=Reach(threads, reach.elected, split, varies))
+        return replace(self._flow, reach=Reach(threads, reach.elected, split, varies), sure=0, base=None)
 
     def _iterate(self, enters: int, always: bool, first: int) -> _Outcome:
         run, stmt, needs = self._run, self._stmt, self._needs
@@ -370,15 +371,14 @@ class General:
                 return head, True
             return self._guess(initial), False
         end = domain.restrict(end, mask)
-        level, varies = domain.floor(end, mask)
-        first, first_varies = domain.floor(domain.restrict(initial, mask), mask)
-        level, varies = min(level, first), varies or first_varies
+        level, varies = least(domain.floor(end, mask), domain.floor(domain.restrict(initial, mask), mask))
         signed = domain.signed(end) or domain.signed(domain.restrict(initial, mask))
         if isinstance(head, Opaque):
             sign_holds = not signed or domain.signed(head)
-            if sign_holds and head.uniformity <= level and (head.varies or not varies or head.uniformity >= CTA):
+            says_so = head.uniformity < level or head.varies or not varies
+            if sign_holds and head.uniformity <= level and says_so:
                 return head, True
-            level, varies = min(level, head.uniformity), varies or head.varies
+            level, varies = least((level, varies), (head.uniformity, head.varies))
         why = end.why if isinstance(end, Opaque) and end.why else "changes in a loop"
         value = domain.fresh(level, varies, why)
         return (domain.mark_signed(value) if signed else value), False
@@ -430,7 +430,8 @@ class General:
         pieces: list[tuple[int, Value]] = []
         for mask, part in domain.parts(value, domain.everyone):
             if isinstance(part, Opaque):
-                part = self._like(domain.fresh(min(part.uniformity, level), part.varies or varies, part.why), part)
+                floor = least((part.uniformity, part.varies), (level, varies))
+                part = self._like(domain.fresh(*floor, part.why), part)
             elif isinstance(part, Pointer):
                 part = replace(part, offset=self._left(part.offset, level, varies, outcome))
             pieces.append((mask, part))
@@ -438,19 +439,16 @@ class General:
 
     def _exit_level(self, outcome: _Outcome) -> tuple[Uniformity, bool]:
         domain, flow = self._run.domain, self._flow
-        level, varies = domain.floor(outcome.test, flow.reach.threads) if outcome.leaves_at_test else (GRID, False)
-        if outcome.next_split < level:
-            level, varies = outcome.next_split, outcome.next_varies
+        floors = [(outcome.next_split, outcome.next_varies)]
+        if outcome.leaves_at_test:
+            floors.append(domain.floor(outcome.test, flow.reach.threads))
         for jump in outcome.jumps:
             reach = jump.departure.flow.reach
-            of = (
-                LANE
-                if reach.elected and not flow.reach.elected
-                else min(reach.split, bits.cut(reach.threads, flow.reach.threads, domain.warp_size))
-            )
-            if of < level:
-                level, varies = of, varies or reach.varies
-        return level, varies and level < CTA
+            if reach.elected and not flow.reach.elected:
+                floors.append((LANE, True))
+            floors.append((reach.split, reach.varies))
+            floors.append((bits.cut(reach.threads, flow.reach.threads, domain.warp_size), True))
+        return least(*floors)
 
 
 def _polls(needs: LoopNeeds) -> bool:

@@ -10,7 +10,8 @@ Jumps are the business of `state`, loops of `loops`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from warplint.program.ir import (
     Assign,
@@ -221,28 +222,25 @@ class Interpreter(State):
             swapped = swapped != flips
         core = value if inner is test else self.eval.value(inner, flow)
         core = self.domain.truth(core)
-        yes, no, election = narrow(self.domain, flow, core)
+        yes, no = narrow(self.domain, flow, core)
         parts = _conjuncts(inner)
         if len(parts) > 1 and not isinstance(core, Known) and yes is not None:
-            step: Flow | None = flow
+            step = flow
             for part in parts:
-                reach, _, chosen = narrow(self.domain, step, self.domain.truth(self.eval.value(part, step)))
-                if reach is None:
-                    step = None
+                yes, _ = narrow(self.domain, step, self.domain.truth(self.eval.value(part, step)))
+                if yes is None:
                     break
-                step = replace(step, reach=reach, election=chosen or step.election)
-            yes = None if step is None else step.reach
-            election = None if step is None else step.election
+                step = yes.of(step)
+                yes = replace(yes, election=step.election)
         held = self.domain.truth_key(core)
         sides: list[Flow | None] = []
-        for reach, taken, truth in ((yes, not swapped, True), (no, swapped, False)):
-            if reach is None:
+        for side, taken, truth in ((yes, not swapped, True), (no, swapped, False)):
+            if side is None:
                 sides.append(None)
                 continue
-            condition = Condition(text, span, taken, flow.reach, reach, value, kind, stmt)
+            condition = Condition(text, span, taken, flow.reach, side.reach, value, kind, stmt)
             truths = flow.truths if held is None else {**flow.truths, held[0]: held[1] == truth}
-            chosen = (election if truth else None) or flow.election
-            sides.append(Flow(reach, (*flow.guards, condition), truths, chosen))
+            sides.append(replace(side.of(flow), guards=(*flow.guards, condition), truths=truths))
         if swapped:
             sides.reverse()
         return value, sides[0], sides[1]

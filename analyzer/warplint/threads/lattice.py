@@ -13,7 +13,8 @@ may be re-read with another result (a load, an operation) gets a fresh key.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+
+from msgspec.structs import replace
 
 from warplint.threads import bits
 from warplint.threads.facts import Elected, Known, Opaque, Pointer, Uniformity, Value
@@ -26,8 +27,13 @@ CTA = Uniformity.CTA
 LANE = Uniformity.LANE
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Mix(Value):
+def least(*floors: tuple[Uniformity, bool]) -> tuple[Uniformity, bool]:
+    """The floor of what depends on several values: it varies between the finest groups only if one of those does."""
+    level = min([GRID, *(of for of, _ in floors)])
+    return level, level < CTA and any(varies for of, varies in floors if of == level)
+
+
+class Mix(Value, frozen=True, eq=False):
     """Different kinds of value for different threads: disjoint sets that cover the block, at most one `Known`."""
 
     parts: tuple[tuple[int, Value], ...]
@@ -171,19 +177,14 @@ class Lattice:
         if isinstance(value, Opaque):
             return value.uniformity, value.varies
         if isinstance(value, Pointer):
-            level, varies = self.floor(value.offset, threads)
-            if value.cta is not None:
-                other, also = self.floor(value.cta, threads)
-                level, varies = min(level, other), varies or also
-            return level, varies
+            offset = self.floor(value.offset, threads)
+            return offset if value.cta is None else least(offset, self.floor(value.cta, threads))
         if isinstance(value, Elected):
             return LANE, True
-        level, varies = GRID, False
+        floors: list[tuple[Uniformity, bool]] = []
         for mask, part in self.parts(value, threads):
-            of, vary = self.floor(part, mask)
-            level = min(level, of, bits.cut(mask, threads, self.warp_size))
-            varies = varies or vary or mask != threads
-        return level, varies and level < CTA
+            floors += (self.floor(part, mask), (bits.cut(mask, threads, self.warp_size), True))
+        return least(*floors)
 
     def key_of(self, value: Value) -> object:
         """Something hashable that stands for the value, None when it has no identity."""
@@ -300,6 +301,13 @@ class Lattice:
         """What holds after an unknown choice (uniform over `by`) between two values."""
         if left is right or self.same(left, right):
             return left
+        if key is None:
+            return self._join(left, right, by, varies, None)
+        memo = ("join", id(left), id(right), by, varies, key)
+        held = self._memo.get(memo)
+        return self._remember(memo, self._join(left, right, by, varies, key), left, right) if held is None else held[0]
+
+    def _join(self, left: Value, right: Value, by: Uniformity, varies: bool, key: object) -> Value:
         if isinstance(left, Mix) or isinstance(right, Mix):
             pieces = []
             for mask, one in self.parts(left, self.everyone):
@@ -313,12 +321,9 @@ class Lattice:
             and left.cta is right.cta
         ):
             return replace(left, offset=self.join(left.offset, right.offset, by, varies, key))
-        one, vary_one = self.floor(left, self.everyone)
-        two, vary_two = self.floor(right, self.everyone)
-        level = min(one, two, by)
+        level, vary = least(self.floor(left, self.everyone), self.floor(right, self.everyone), (by, varies))
         why = next((v.why for v in (left, right) if isinstance(v, Opaque) and v.why), "set under an unknown condition")
         left_key, right_key = self.key_of(left), self.key_of(right)
-        vary = (varies or vary_one or vary_two) and level < CTA
         if key is None or left_key is None or right_key is None:
             return self.mark_signed(self.fresh(level, vary, why), left, right)
         return self.mark_signed(Opaque(level, vary, self.key("choose", key, left_key, right_key), why), left, right)

@@ -8,7 +8,8 @@ sound, and one pass over the kernel.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from warplint.program.ir import (
     Address,
@@ -97,8 +98,7 @@ def operation_values(expr: Expr) -> list[Operation]:
     return [part.op for part in inside(expr) if type(part) is OpValue]  # type: ignore[attr-defined]
 
 
-@dataclass(slots=True)
-class LoopNeeds:
+class LoopNeeds(Struct):
     """What one loop does, before it is executed."""
 
     stmt: Loop

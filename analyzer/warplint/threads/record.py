@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from warplint.program.ir import Incomplete, Kernel
 from warplint.source import Span
@@ -19,8 +20,7 @@ from warplint.threads.facts import (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Tail:
+class Tail(Struct, frozen=True):
     """A stretch of recorded facts."""
 
     lists: list[list[Any]]

@@ -8,12 +8,13 @@ are certain.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from warplint.program.ir import Operation
 from warplint.threads import bits
-from warplint.threads.domain import CTA, GRID, LANE, Domain
+from warplint.threads.domain import CTA, LANE, Domain, least
 from warplint.threads.facts import Elected, Known, Opaque, Pointer, Uniformity, Value
 from warplint.threads.flow import Flow
 from warplint.threads.scalar import binary_int
@@ -43,10 +44,7 @@ def result(domain: Domain, op: Operation, output: str, values: Mapping[str, Valu
         source = values.get("src")
         if isinstance(source, Pointer):
             return replace(source, cta=values.get("cta"))
-        level, varies = GRID, False
-        for value in values.values():
-            of, vary = domain.floor(value, flow.reach.threads)
-            level, varies = min(level, of), varies or vary
+        level, varies = least(*(domain.floor(value, flow.reach.threads) for value in values.values()))
         return domain.fresh(level, varies, "a mapped address")
     if name == "clusterlaunchcontrol.query_cancel":
         # A function of the response that was read (PTX 9.7.13.17).

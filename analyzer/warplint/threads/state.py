@@ -7,7 +7,9 @@ with the scope they jump to, and merged there (`rejoin`): exactly where the jump
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from warplint.program.ir import Expr, Kernel, LaunchInfo, Loop, Symbol
 from warplint.threads.domain import CTA, LANE, Domain, Mix
@@ -20,16 +22,14 @@ from warplint.threads.record import Recorder
 NOBODY = Reach(0)
 
 
-@dataclass(slots=True)
-class Jump:
+class Jump(Struct):
     """A departure with the values that the departing threads take along (changes since the target's entry)."""
 
     departure: Departure
     changes: dict[Key, Value]
 
 
-@dataclass(slots=True)
-class Scope:
+class Scope(Struct):
     """An open loop or inline body that jumps may target."""
 
     target: object

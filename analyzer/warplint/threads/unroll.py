@@ -7,7 +7,9 @@ iterations have different threads (`for (i = tid; i < 40; i += 32)`); the costs 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from warplint.program.ir import Loop, Symbol
 from warplint.threads.facts import Condition, Known, LoopFact
@@ -20,13 +22,12 @@ from warplint.threads.trips import masks_of, step_only
 MAX_TRIPS = 64
 MAX_LOOP_COST = 640
 """Statements times trips of one unrolled loop."""
-MAX_TOTAL_COST = 4096
+MAX_TOTAL_COST = 2048
 STATIC_ROLES = ("barrier", "id", "threads", "columns", "registers", "mask", "count", "slot", "cta", "cta_mask")
 """Operands whose exact value per iteration is worth unrolling for."""
 
 
-@dataclass(slots=True)
-class Plan:
+class Plan(Struct):
     """The threads of each iteration, from running the test and the step alone."""
 
     masks: list[int]
@@ -137,7 +138,7 @@ class Unrolled:
                     return False
             reached |= threads
             condition = Condition(stmt.text, stmt.test_span, True, inside_flow.reach, reach, test, "loop", stmt)
-            here = Flow(reach, (*inside_flow.guards, condition), inside_flow.truths, inside_flow.election)
+            here = replace(inside_flow, reach=reach, guards=(*inside_flow.guards, condition))
             start = len(run.env.trail)
             scope = Scope(stmt, start)
             run.scopes.append(scope)

@@ -103,14 +103,19 @@ SAY = Reporter(__name__, RULE)
 
 def check(execution: Execution) -> Iterator[Finding]:
     """One finding per kernel: the first access whose target may be gone, the others as related places."""
-    found = list(faults(execution, "exited-peer"))
+    roles = execution.roles
+    # A completed phase shows that an arrival of CTA scope has happened, though it publishes nothing: not judged.
+    narrow = {event.op.span for event in roles.of("mbarrier.arrive*") if event.mod("scope") == "cta"}
+    joins = [event for event in roles.of("barrier.cluster.wait") if event.reach.threads == roles.everyone]
+    last = max((event.op.span.start for event in joins if not event.loops), default=-1)
+    found = [f for f in faults(execution, "exited-peer") if f.span not in narrow and f.span.start > last]
     if not found:
         return
     fault = found[0]
-    last = [event for event in sites(execution.roles.events) if event.op.span.start > fault.span.start]
-    joins = [event for event in last if event.name in CTA_BARRIERS] or last
+    later = [event for event in sites(roles.events) if event.op.span.start > fault.span.start]
+    joins = [event for event in later if event.name in CTA_BARRIERS] or later
     yield SAY.at(
-        execution.roles,
+        roles,
         fault.span,
         f"This access of {party(execution, fault.who)} to the shared memory of another CTA may come after that CTA has "
         "exited.",
@@ -119,7 +124,7 @@ def check(execution: Execution) -> Iterator[Finding]:
         remedy="End the kernel with a cluster barrier (`barrier.cluster.arrive` and `wait`) that all threads reach "
         "after the last access.",
         related=[
-            *(location(execution.roles, event.op.span, "a cluster barrier belongs here") for event in joins[-1:]),
-            *(location(execution.roles, other.span, "so may this") for other in found[1:]),
+            *(location(roles, event.op.span, "a cluster barrier belongs here") for event in joins[-1:]),
+            *(location(roles, other.span, "so may this") for other in found[1:]),
         ],
     )

@@ -67,14 +67,21 @@ def check(roles: Roles) -> Iterator[Finding]:
     if not flags or fences(roles) or any(_releases(event) for event in reached(roles, *_RELEASES)):
         return  # the kernel releases somewhere: which flag stands for which data is not known
     said: set[int] = set()
-    for symbol, span, what in sorted(_raised(roles), key=lambda raised: raised[1].start):
+    for symbol, span, what, around in sorted(_raised(roles), key=lambda raised: raised[1].start):
         spin = flags.get(id(symbol))
         if spin is None or id(symbol) in said:
             continue
-        before = [w for w in writes(roles.kernel) if w.stmt.span.start < span.start and w.symbol is not symbol]
-        data = before[-1] if before else None
-        if data is None or any(data.stmt.span.start < fence.start < span.start for fence in fences(roles)):
+        before = [
+            write
+            for write in writes(roles.kernel)
+            if write.stmt.span.start < span.start
+            and write.symbol is not symbol
+            # Only what is certain to have run before: no condition of its own.
+            and all((id(test), side) in around for test, side in write.around)
+        ]
+        if not before:
             continue
+        data = before[-1]
         said.add(id(symbol))
         yield SAY.at(
             roles,
@@ -95,13 +102,14 @@ def _releases(event: Event) -> bool:
     return "release" in event.name or str(event.mod("sem") or "") in ("release", "acq_rel", "sc")
 
 
-def _raised(roles: Roles) -> Iterator[tuple[Symbol, Span, str]]:
-    """Unordered writes of words through pointers: operations and ordinary stores."""
+def _raised(roles: Roles) -> Iterator[tuple[Symbol, Span, str, set[tuple[int, bool]]]]:
+    """Unordered writes of words through pointers (operations, ordinary stores), with the conditions around them."""
     for event in sites(reached(roles, *_OPERATIONS)):
         address = event.op.operands.get("dst") or event.op.operands.get("src")
         symbol = base(address) if address is not None else None
         if not _releases(event) and event.mod("space") != "shared" and symbol is not None:
-            yield symbol, event.op.span, spelled(event)
+            yield symbol, event.op.span, spelled(event), {(id(guard.stmt), guard.taken) for guard in event.guards}
     for write in writes(roles.kernel):
         if write.symbol is not None and (write.stmt.atomic or write.stmt.volatile):
-            yield write.symbol, write.stmt.span, "This atomic" if write.stmt.atomic else "This volatile store"
+            what = "This atomic" if write.stmt.atomic else "This volatile store"
+            yield write.symbol, write.stmt.span, what, {(id(test), side) for test, side in write.around}

@@ -22,11 +22,15 @@ from warplint.machine import Execution
 from warplint.machine.barriers import Arrival
 from warplint.machine.memory import Hazard, Order
 from warplint.machine.outcome import BarrierRecord, BlockedRecord, Outcome, Party, WaitRecord
+from warplint.program import ir
 from warplint.source import Span
 from warplint.threads.facts import Event, Pointer, Roles
 from warplint_rules._executed import at, established, party
 
 ARRIVALS = ("mbarrier.arrive*", "tcgen05.commit", "cp.async.mbarrier.arrive")
+WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
+NAMING = ("mbarrier.arrive*", "mbarrier.expect_tx", *WAITS, "tcgen05.commit", "cp.async.mbarrier.arrive")
+"""Operations that use barriers; an init names every word of an array by itself."""
 COPIES = ("cp.async.bulk.g2s", "cp.async.bulk.s2s", "cp.async.bulk.tensor.load", "multicast.cluster", "st.async",
           "red.async", "clusterlaunchcontrol.try_cancel")  # fmt: skip
 
@@ -66,14 +70,27 @@ def causes(execution: Execution) -> tuple[Cause, ...]:
 
 
 def _outcome(execution: Execution, outcome: Outcome) -> Iterator[Cause]:
-    barrier_faults = list(_counts(execution, outcome))
-    if barrier_faults:
-        yield from barrier_faults
+    own = list(_counts(execution, outcome))
+    if own:
+        yield from own[:1]
+        return
+    broken = bool(outcome.blocked) or any(h.order in (Order.UNJOINED, Order.INCOMPLETE) for h in outcome.hazards)
+    broken = broken or any(record.faults for record in outcome.barriers.values())
+    late = any(wait.late for record in outcome.barriers.values() for wait in record.waits)
+    if broken or late:
+        for look in (_never_waited, _starts, _trips, _repeated):
+            found = list(look(execution, outcome))
+            if found:
+                yield found[0]
+                return
+    overs = list(_over_arrivals(outcome))
+    if overs:
+        yield from overs[:1]
         return
     if outcome.blocked:
         found = list(_stranded(execution, outcome)) or list(_cycle(execution, outcome))
         if found:
-            yield from found[:1]
+            yield found[0]
             return
         first = outcome.blocked[0]
         if any(blocked.what == "mbarrier" for blocked in outcome.blocked):
@@ -91,14 +108,22 @@ def _record(outcome: Outcome, blocked: BlockedRecord) -> BarrierRecord | None:
 
 
 # ------------------------------------------------------------------------------------------------ 1: counts
-def _counts(execution: Execution, outcome: Outcome) -> Iterator[Cause]:
-    """Barriers whose own arithmetic is wrong."""
+def _over_arrivals(outcome: Outcome) -> Iterator[Cause]:
     for record in outcome.barriers.values():
         for kind, arrival in record.faults:
             if kind == "over-arrival":
                 yield Cause("mbarrier-arrival-count-mismatch", arrival.span, outcome, record, kind="over",
                             others=(record.init,), detail={"arrival": arrival})  # fmt: skip
                 break
+
+
+def _counts(execution: Execution, outcome: Outcome) -> Iterator[Cause]:
+    """Barriers whose own arithmetic is wrong."""
+    for record in outcome.barriers.values():
+        for span, (expected, read) in record.consumed.items():
+            if read > expected:
+                yield Cause("mbarrier-tx-bytes-mismatch", span, outcome, record, kind="read",
+                            detail={"expected": expected, "read": read})  # fmt: skip
     for blocked in outcome.blocked:
         record = _record(outcome, blocked)
         if record is None:
@@ -108,6 +133,9 @@ def _counts(execution: Execution, outcome: Outcome) -> Iterator[Cause]:
             span = expecting[0].span if expecting else record.init
             copies = tuple(a.span for a in record.current if a.how == "copy")
             yield Cause("mbarrier-tx-bytes-mismatch", span, outcome, record, blocked, others=(*copies, blocked.span))
+        elif twin := _twin(outcome, record):
+            yield Cause("mbarrier-arrival-count-mismatch", record.init, outcome, record, blocked, "peer",
+                        others=(*_spans(twin.phases[0]), blocked.span), detail={"twin": twin})  # fmt: skip
         elif record.pending > 0 and _final(execution, outcome, record):
             got = sum(a.count for a in record.current)
             expects = [a for a in record.current if a.expect and not a.count]
@@ -132,12 +160,24 @@ def _final(execution: Execution, outcome: Outcome, record: BarrierRecord) -> boo
         return False
     present = _blocked_threads(outcome)
     made = {a.span for a in record.current}
-    for event in _may_arrive(execution.roles, record):
+    for event in _sites(execution.roles, record, ARRIVALS):
         if event.op.span not in made and event.reach.threads & present.get(record.cta, 0):
             return False
         if event.op.span not in made and event.mod("remote"):
             return False
     return True
+
+
+def _twin(outcome: Outcome, record: BarrierRecord) -> BarrierRecord | None:
+    """The same barrier word of another CTA, which completed phases while nothing at all came to this one."""
+    if record.phases or record.current:
+        return None
+    assert isinstance(record.key, tuple)
+    for other in outcome.barriers.values():
+        assert isinstance(other.key, tuple)
+        if other.key[1:] == record.key[1:] and other.cta != record.cta and other.phases:
+            return other
+    return None
 
 
 def _blocked_threads(outcome: Outcome) -> dict[int, int]:
@@ -147,21 +187,138 @@ def _blocked_threads(outcome: Outcome) -> dict[int, int]:
     return present
 
 
-def _may_arrive(roles: Roles, record: BarrierRecord) -> list[Event]:
-    """Static sites that may arrive on the barrier: on its variable, at its offset or at one that is not constant."""
+def _sites(roles: Roles, record: BarrierRecord, names: tuple[str, ...]) -> list[Event]:
+    """Static sites that may name the barrier: its variable, and its array where one variable holds several.
+
+    A pool of shared memory holds all barriers; `pool[stage + 3]` names the array that begins at word 3 and ends where the
+    next one begins, whatever the stage is.
+    """
     assert isinstance(record.key, tuple)
     _, base, offset = record.key
+    named = [(event, place) for event in roles.of(*NAMING) if isinstance(place := event.values.get("barrier"), Pointer)]
+    starts = sorted({_start(event) for event, place in named if place.symbol is base})
     found = []
-    for event in roles.of(*ARRIVALS):
+    for event in roles.of(*names):
         place = event.values.get("barrier")
         if isinstance(place, Pointer):
             if place.symbol is not base:
                 continue
             constant = getattr(place.offset, "constant", None)
-            if constant is not None and constant != offset:
-                continue
+            if constant is not None:
+                if constant != offset:
+                    continue
+            elif isinstance(offset, int):
+                first = _start(event)
+                end = next((start for start in starts if start > first), None)
+                if not first <= offset or (end is not None and offset >= end):
+                    continue
         found.append(event)
     return found
+
+
+def _start(event: Event) -> int:
+    """Byte offset of a barrier operand with all variables in it taken as zero: where the array begins."""
+    stack: list[tuple[ir.Expr, int]] = [(event.op.operands["barrier"], 1)]
+    total = 0
+    for _ in range(64):
+        if not stack:
+            break
+        node, factor = stack.pop()
+        match node:
+            case ir.Const(value=value):
+                total += value * factor
+            case ir.Address(offset=inner) | ir.Cast(arg=inner):
+                stack.append((inner, factor))
+            case ir.Binary(op="+", left=left, right=right):
+                stack += [(left, factor), (right, factor)]
+            case ir.Binary(op="*", left=left, right=ir.Const(value=value)):
+                stack.append((left, factor * value))
+            case ir.Binary(op="*", left=ir.Const(value=value), right=right):
+                stack.append((right, factor * value))
+            case ir.Binary(op="<<", left=left, right=ir.Const(value=value)) if 0 <= value < 32:
+                stack.append((left, factor << value))
+    return total
+
+
+# ------------------------------------------------------------------- what explains everything that follows
+def _never_waited(execution: Execution, outcome: Outcome) -> Iterator[Cause]:
+    """Asynchronous operations complete phases that nobody ever waits for: the wait is missing."""
+    for record in outcome.barriers.values():
+        completed = {arrival.how for phase in record.phases for arrival in phase}
+        if record.waits or not completed & {"copy", "commit"}:
+            continue
+        if any(other.waits for other in outcome.barriers.values() if other.key[1:] == record.key[1:]):  # type: ignore[index]
+            continue  # the same word of another CTA is waited for there
+        if _sites(execution.roles, record, WAITS):
+            continue  # its array is waited for; that this word is not has another reason
+        users = ("tcgen05.mma", "wgmma.mma_async") if "copy" in completed else ("tcgen05.ld", "tcgen05.cp")
+        use = next(execution.roles.of(*users), None)
+        made = tuple(dict.fromkeys(arrival.span for arrival in record.phases[0]))
+        if use is not None:
+            yield Cause("async-data-used-before-wait", use.op.span, outcome, record, None, "no-wait", made)
+
+
+def _starts(execution: Execution, outcome: Outcome) -> Iterator[Cause]:
+    """First waits that pass on a fresh barrier though the operation they are for has not even begun."""
+    passing = [(record, wait) for record in outcome.barriers.values() for wait in record.waits[:64] if wait.phase < 0]
+    for record, wait in passing:
+        if record.transaction:
+            yield Cause("mbarrier-wrong-initial-phase", wait.span, outcome, record, wait, "passes", _where(record))
+            return
+    for record, wait in passing:
+        for other, counter in passing:
+            both = _arrives(execution.roles, record, counter.who) and _arrives(execution.roles, other, wait.who)
+            mine, theirs = (_rank_of(outcome, execution.roles, who) for who in (wait.who, counter.who))
+            if both and other is not record and mine < theirs:
+                yield Cause("mbarrier-wrong-initial-phase", wait.span, outcome, record, wait, "passes",
+                            (counter.span, *_where(record)))  # fmt: skip
+                return
+
+
+def _where(record: BarrierRecord) -> tuple[Span, ...]:
+    return tuple(dict.fromkeys(arrival.span for phase in record.phases[:1] for arrival in phase if arrival.count))
+
+
+def _arrives(roles: Roles, record: BarrierRecord, who: Party) -> bool:
+    """Threads of a party take part in completing the barrier's phases, or would if they came that far."""
+    return any(event.reach.threads & who.threads for event in _sites(roles, record, ARRIVALS))
+
+
+def _trips(execution: Execution, outcome: Outcome) -> Iterator[Cause]:
+    """The two ends of a transaction barrier stand in loops with different constant trip counts."""
+    for record in outcome.barriers.values():
+        if not record.transaction or not record.waits:
+            continue
+        sites = {arrival.span for phase in record.phases for arrival in phase if arrival.expect and arrival.count}
+        waits = {wait.span for wait in record.waits}
+        made, used = (_turns(execution.roles, spans) for spans in (sites, waits))
+        if made is not None and used is not None and made[0] != used[0]:
+            wait = record.waits[-1]
+            yield Cause("producer-consumer-trip-mismatch", wait.span, outcome, record, wait, "loops", tuple(sorted(
+                sites, key=lambda span: span.start)), {"made": made, "used": used})  # fmt: skip
+            return
+
+
+def _turns(roles: Roles, spans: set[Span]) -> tuple[int, Span] | None:
+    """Turns of the innermost loop around a single site, when constant; None with several sites or no such loop."""
+    if len(spans) != 1:
+        return None
+    for event in roles.events:
+        if event.op.span in spans and event.loops and event.loops[-1].trips is not None:
+            return event.loops[-1].trips, event.loops[-1].span
+    return None
+
+
+def _repeated(execution: Execution, outcome: Outcome) -> Iterator[Cause]:
+    """A wait that passes again on the phase it has already seen: its parity was not flipped."""
+    for record in outcome.barriers.values():
+        last: dict[tuple[int, int, Span], int] = {}
+        for wait in record.waits:
+            key = (wait.who.cta, wait.who.threads, wait.span)
+            if wait.phase >= 0 and not wait.blocked and last.get(key) == wait.phase:
+                yield Cause("mbarrier-phase-error", wait.span, outcome, record, wait, "repeats", _where(record))
+                return
+            last[key] = wait.phase
 
 
 # ---------------------------------------------------------------------------------- 2, 3: nobody is left
@@ -368,3 +525,37 @@ def waiter(execution: Execution, cause: Cause) -> str:
         return "The waiters wait"
     who = party(execution, wait.who)
     return f"{who[:1].upper()}{who[1:]} (line {at(execution, wait.span)}) wait"
+
+
+def release_before(outcome: Outcome, hazard: Hazard) -> Arrival | None:
+    """An arrival by the reading threads that stands before their read and that the writer has waited for."""
+    first, second = hazard.first, hazard.second
+    for record in outcome.barriers.values():
+        if not any(w.who.threads & second.threads and w.who.cta == second.cta for w in record.waits):
+            continue
+        for phase in (*record.phases, record.current):
+            for arrival in phase:
+                mine = arrival.cta == first.cta and arrival.threads & first.threads
+                if mine and arrival.how == "arrive" and arrival.span.start < first.span.start and not _waits_between(
+                    outcome, arrival, hazard
+                ):
+                    return arrival
+    return None
+
+
+def _waits_between(outcome: Outcome, arrival: Arrival, hazard: Hazard) -> bool:
+    """The reader waits again between the arrival and the read: the arrival was for an earlier use of the slot."""
+    return any(
+        wait.who.threads & hazard.first.threads and arrival.span.start < wait.span.start < hazard.first.span.start
+        for record in outcome.barriers.values()
+        for wait in record.waits
+    )
+
+
+def has_waited(outcome: Outcome, hazard: Hazard) -> bool:
+    """The threads of the later access have waited for a barrier on which the earlier one completes."""
+    for key, _ in hazard.first.done:
+        record = _mbarrier(outcome, key)
+        if record is not None and _last_wait(record, hazard) is not None:
+            return True
+    return False

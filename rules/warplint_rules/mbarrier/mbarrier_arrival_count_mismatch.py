@@ -94,7 +94,14 @@ def _under(execution: Execution, cause: Cause) -> Finding:
     record = cause.record
     assert record is not None
     got = sum(arrival.count for arrival in record.current)
-    if cause.kind == "expect-only":
+    if cause.kind == "peer":
+        twin = cause.detail["twin"]
+        message = (
+            f"Barrier `{record.label}` of CTA {record.cta} gets no arrival at all, while that of CTA "
+            f"{getattr(twin, 'cta', 0)} completes its phases: the arrivals go to one CTA only."
+        )
+        remedy = "Let the commit or arrive reach both CTAs (multicast with the mask of the pair, or a remote arrive)."
+    elif cause.kind == "expect-only":
         message = (
             f"Barrier `{record.label}` gets expected bytes but no arrival: its count is {record.count} and `expect_tx` "
             "alone does not arrive."

@@ -89,6 +89,17 @@ def check(execution: Execution) -> Iterator[Finding]:
         record = cause.record
         if cause.rule != SAY.slug or record is None:
             continue
+        if cause.kind == "read":
+            yield SAY.at(
+                execution.roles,
+                cause.span,
+                f"Barrier `{record.label}` expects {cause.detail['expected']} bytes in a phase, but the MMAs that wait for it "
+                f"read {cause.detail['read']} bytes of what that phase fills.",
+                why="The phase completes before all data has landed: the MMA reads stale or partial operands.",
+                remedy="Expect the bytes of all copies that name the barrier in one phase.",
+                related=[location(execution.roles, record.init, "initialised here")],
+            )
+            continue
         expected = sum(arrival.expect for arrival in record.current)
         brought = sum(arrival.complete for arrival in record.current)
         copies = [arrival.span for arrival in record.current if arrival.how == "copy"]

@@ -91,7 +91,15 @@ def check(execution: Execution) -> Iterator[Finding]:
             continue
         who = party(execution, wait.who)
         made = len(record.phases)
-        if cause.kind == "blocked":
+        if cause.kind == "loops":
+            turns, used = cause.detail["made"], cause.detail["used"]
+            assert isinstance(turns, tuple) and isinstance(used, tuple)
+            message = (
+                f"The producer of `{record.label}` makes {turns[0]} turns (line {at(execution, turns[1])}) and its consumer "
+                f"{used[0]} (line {at(execution, used[1])})."
+            )
+            why = "The phases drift apart with every tile: the longer side waits for a hand-off that nobody makes."
+        elif cause.kind == "blocked":
             message = (
                 f"{who} wait{'s' if who.startswith('1 ') else ''} for phase {wait.phase} of `{record.label}`, but those who "
                 f"arrive on it have left after {made} phase{'s' if made != 1 else ''}."

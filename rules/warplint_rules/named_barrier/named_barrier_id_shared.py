@@ -12,10 +12,11 @@ extern "C" __global__ void __launch_bounds__(256) groups(float* out) {
   s[threadIdx.x] = 1.f;
   if (threadIdx.x < 128) {
     warpgroup_sync(8);
+    out[threadIdx.x] = s[127 - threadIdx.x];
   } else {
     warpgroup_sync(8);
+    out[threadIdx.x] = s[383 - threadIdx.x];
   }
-  out[threadIdx.x] = s[threadIdx.x ^ 1];
 }
 ```
 
@@ -27,10 +28,11 @@ extern "C" __global__ void __launch_bounds__(256) groups(float* out) {
   s[threadIdx.x] = 1.f;
   if (threadIdx.x < 128) {
     warpgroup_sync(8);
+    out[threadIdx.x] = s[127 - threadIdx.x];
   } else {
     warpgroup_sync(9);
+    out[threadIdx.x] = s[383 - threadIdx.x];
   }
-  out[threadIdx.x] = s[threadIdx.x ^ 1];
 }
 ```
 """

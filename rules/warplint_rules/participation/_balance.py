@@ -292,6 +292,10 @@ class _Work:
                 continue
             if event.order > site.order or any(id(loop) in around for loop in event.loops):
                 return event
+        for event in self.roles.of("barrier.cluster.wait"):
+            # They cannot leave either: the cluster barrier before their exit waits for the threads that stand here.
+            if event.order > site.order and _threads(event) & missing and _threads(event) & _threads(site):
+                return event
         return None
 
 

@@ -84,6 +84,8 @@ _MAX_NODES = 500
 
 def check(roles: Roles) -> Iterator[Finding]:
     """Loops with CTA barriers, the shared variables in their exits, and the stores to these inside the loop."""
+    if roles.incomplete:
+        return  # a barrier may hide in what was not understood
     whole = barriers(roles)
     for loop in roles.loops:
         inside = [event for event in whole if loop in event.loops]

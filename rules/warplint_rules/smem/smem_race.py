@@ -63,7 +63,8 @@ def check(execution: Execution) -> Iterator[Finding]:
 
 
 def _ordinary(hazard: Hazard) -> bool:
-    return hazard.order is Order.UNJOINED and all(
-        access.proxy == "generic" and not access.pending and not access.done and not access.tensor
-        for access in (hazard.first, hazard.second)
-    )
+    """Between ordinary accesses, or an ordinary write that a bulk store or MMA reads without being joined to it."""
+    first, second = hazard.first, hazard.second
+    if hazard.order is not Order.UNJOINED or first.tensor or first.proxy != "generic" or first.pending or first.done:
+        return False
+    return second.proxy == "generic" and not second.pending or (first.write and not second.write)

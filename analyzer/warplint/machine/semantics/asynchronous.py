@@ -1,6 +1,7 @@
 """cp.async, bulk and tensor copies, and their completion. Facts: PTX ISA 9.7.9.25-27; OPS.md section 3.
 
-A copy that completes on an mbarrier is delivered when every agent has run as far as it can: then all copies of the phase
+A copy that completes on an mbarrier is delivered when every agent has run as far as it can: then all copies of the
+phase
 have been issued, and one whose size the source does not tell (a tensor map's box) fills exactly what was expected.
 """
 
@@ -153,7 +154,9 @@ def _wait(world: World, agent: Agent, instruction: Instruction, allowed: Value, 
         world.note("the number of groups that may stay pending is not known", instruction.span)
         return
     world.groups.wait(mechanism, world.strands_of(agent, threads), allowed)
-    world.step(agent, instruction.span, f"wait until at most {allowed} {mechanism} groups are pending", mechanism, threads)
+    world.step(
+        agent, instruction.span, f"wait until at most {allowed} {mechanism} groups are pending", mechanism, threads
+    )
 
 
 def wait_bulk(

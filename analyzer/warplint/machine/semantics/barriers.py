@@ -61,7 +61,9 @@ def _raise(barrier: NamedBarrier, knowledge: dict) -> None:
     raise_to(barrier.knowledge, knowledge)
 
 
-def named(world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int) -> Wait | None:
+def named(
+    world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
+) -> Wait | None:
     """bar.sync / bar.arrive with an id: counts whole warps, whatever their active lanes."""
     assert instruction.op is not None
     waits = instruction.op.name != "bar.arrive.named"

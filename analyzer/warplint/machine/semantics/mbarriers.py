@@ -32,6 +32,10 @@ def words(world: World, agent: Agent, operands: dict[str, Value], threads: int) 
     offsets = place.offset
     if isinstance(offsets, v.Unknown) or isinstance(target, v.Unknown | v.Place):
         return None
+    ranks = target if isinstance(target, tuple) else (target,)
+    if any(isinstance(rank, int) and rank not in world.live for rank in ranks):
+        world.note(f"a CTA beyond the {world.scenario.ctas} of the assumed cluster is named", None)
+        return None
     groups: dict[Hashable, int] = {}
     if isinstance(offsets, int) and not isinstance(target, tuple):
         return [((agent.cta if target is None else target, place.base, offsets), threads)]
@@ -52,7 +56,7 @@ def label_of(key: Hashable) -> str:
     return f"{name}+{offset}" if offset else str(name)
 
 
-def _named(world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int):  # noqa: ANN202
+def _named(world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int):
     found = words(world, agent, operands, threads)
     if found is None:
         assert instruction.op is not None
@@ -122,7 +126,9 @@ def invalidate(
     return None
 
 
-def contribute(world: World, agent: Agent | None, key: Hashable, arrival: Arrival, knowledge: dict[Hashable, int]) -> None:
+def contribute(
+    world: World, agent: Agent | None, key: Hashable, arrival: Arrival, knowledge: dict[Hashable, int]
+) -> None:
     """Hand an arrival, expect_tx or complete_tx to the barrier, and record what came of it."""
     barrier = world.mbarriers.get(key)
     if barrier is None:
@@ -216,8 +222,15 @@ def arrive(
             world.mbarriers[key].drop(each * number)
         complete = tx * number if name == "mbarrier.complete_tx" else 0
         arrival = Arrival(
-            agent.cta, by, instruction.span, each * number if arrives else 0, tx * number if expects else 0, complete, how
+            agent.cta,
+            by,
+            instruction.span,
+            each * number if arrives else 0,
+            tx * number if expects else 0,
+            complete,
+            how,
         )
+        remote(world, agent, by, key[0], instruction.span, None)
         known = not arrives or in_turn(world, key, strands)
         knowledge = world.strands.published(strands) if arrives else {}
         if arrives and instruction.op.mods.get("sem") == "relaxed":
@@ -225,7 +238,6 @@ def arrive(
             world.remark("a relaxed arrive is taken as a release", instruction.span)
         agent.results[(instruction.op, "state")] = v.Token(world.mbarriers[key].completed)
         agent.results[(instruction.op, "value")] = v.Token(world.mbarriers[key].completed)
-        remote(world, agent, by, key[0], instruction.span, None)
         world.step(agent, instruction.span, _said(arrival, world.mbarriers[key]), key, by)
         if not known:
             world.outcome.barriers[key].racing.append(arrival)
@@ -245,10 +257,12 @@ def _said(arrival: Arrival, barrier: Mbarrier) -> str:
 def wait(world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int) -> Wait | None:
     """try_wait/test_wait: blocks until the phase it aims at is complete.
 
-    A thread that knows `c` completions and waits for parity P aims at the smallest phase m >= c - 1 with m & 1 == P (m = -1:
+    A thread that knows `c` completions and waits for parity P aims at the smallest phase m >= c - 1 with m & 1 == P (m
+    = -1:
     it passes a fresh barrier at once). Lanes that name different words or parities are divided first.
 
-    A one-shot test that is false now is waited for like a blocking one, since a retry loop around it does just that; when
+    A one-shot test that is false now is waited for like a blocking one, since a retry loop around it does just that;
+    when
     nothing else can run it is given up and returns false, so that a mere peek does not hang the machine.
     """
     op = instruction.op
@@ -328,7 +342,7 @@ def wait(world: World, agent: Agent, instruction: Instruction, operands: dict[st
 
     phase = max(waits[0][1].phase, 0)
     return Wait(
-        "mbarrier", instruction.span, ready, key, parity, phase, give_up if shot and _first_try(agent) else None
+        "mbarrier", instruction.span, ready, key, parity, phase, give_up=give_up if shot and _first_try(agent) else None
     )
 
 
@@ -358,7 +372,15 @@ def cp_async_arrive(
 
         attach_cp_async(world, agent, by, ("mbar", key), barrier.completed + 1)
         known = in_turn(world, key, world.strands_of(agent, by))
-        knowledge = world.strands.published(world.strands_of(agent, by))
+        # It completes the thread's cp.async and releases no ordinary access of the thread: only that it came here is
+        # told.
+        knowledge: dict[Hashable, int] = {}
+        for strand in world.strands_of(agent, by):
+            for part, value in strand.clock.items():
+                told = ("exec", part) if isinstance(part, int) else part
+                knowledge[told] = max(knowledge.get(told, 0), value)
+            knowledge[("exec", strand.index)] = strand.now
+            strand.now += 1
         arrival = Arrival(agent.cta, by, instruction.span, number, how="cp.async")
         if not known:
             world.outcome.barriers[key].racing.append(arrival)

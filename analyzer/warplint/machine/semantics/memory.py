@@ -99,14 +99,23 @@ def record(world: World, access: Access, strands: list[Strand]) -> None:
             world.outcome.hazards.append(hazard)
 
 
-def store(world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int) -> Wait | None:
+def store(
+    world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
+) -> Wait | None:
     """An ordinary store."""
     node = instruction.store
     assert node is not None
     if isinstance(node, ir.Store) and (node.atomic or node.volatile):
         return None
     touch(
-        world, agent, threads, agent.narrowed(operands["address"]), node.bytes, instruction.span, "ordinary store", write=True
+        world,
+        agent,
+        threads,
+        agent.narrowed(operands["address"]),
+        node.bytes,
+        instruction.span,
+        "ordinary store",
+        write=True,
     )
     return None
 
@@ -118,7 +127,14 @@ def read(world: World, agent: Agent, instruction: Instruction, operands: dict[st
     if node.volatile:
         return None
     touch(
-        world, agent, threads, agent.narrowed(operands["address"]), node.bytes, instruction.span, "ordinary load", write=False
+        world,
+        agent,
+        threads,
+        agent.narrowed(operands["address"]),
+        node.bytes,
+        instruction.span,
+        "ordinary load",
+        write=False,
     )
     return None
 

@@ -1,6 +1,7 @@
 """tcgen05: tensor memory, its pipeline and its loads and stores. Facts: PTX ISA 9.7.16; OPS.md.
 
-Tensor memory is columns of 128 lanes; a warp reaches only its quarter of the lanes, an MMA touches all four. What one thread issues to the tensor pipeline is numbered; a commit hands its
+Tensor memory is columns of 128 lanes; a warp reaches only its quarter of the lanes, an MMA touches all four. What one
+thread issues to the tensor pipeline is numbered; a commit hands its
 number over with the phase it arrives in, so that everything issued before it is known to be complete.
 """
 
@@ -92,7 +93,9 @@ def deallocate(
             if count is None or held[0].columns == count:
                 held[0].live = False
             else:
-                world.fault("tmem-columns-differ", agent, instruction.span, f"{count} of {held[0].columns}", held[0].span)
+                world.fault(
+                    "tmem-columns-differ", agent, instruction.span, f"{count} of {held[0].columns}", held[0].span
+                )
         elif first is not None:
             known = [a for a in world.allocations if a.cta == agent.cta and a.first == first]
             world.fault("tmem-not-allocated", agent, instruction.span, str(first), known[0].span if known else None)
@@ -185,7 +188,9 @@ def _multiply(world: World, agent: Agent, instruction: Instruction, operands: di
                 if extent and op.name == "tcgen05.mma" and not op.mods.get("block_scale"):
                     consume(world, cta, place, extent // len(ctas) * SLICE_BYTES)
         elif role != "src" and role in operands and not isinstance(operand, int):
-            world.remark("the shared-memory operand of an MMA is not known: its order is not looked at", instruction.span)
+            world.remark(
+                "the shared-memory operand of an MMA is not known: its order is not looked at", instruction.span
+            )
     address = operands.get("address", operands.get("dst"))
     first = _column(address)
     if first is None:
@@ -194,8 +199,11 @@ def _multiply(world: World, agent: Agent, instruction: Instruction, operands: di
     # With M = 128 over two CTAs (64 rows each) the layout folds columns: only the first is certain there.
     wide = 1 if columns is None or op.name != "tcgen05.mma" or (pair and rows == 128) or rows == 64 else columns
     accumulate = operands.get("accumulate")
-    if op.name == "tcgen05.mma" and isinstance(accumulate, int) and accumulate and not tensor_written(
-        world, agent.cta, first, TENSOR
+    if (
+        op.name == "tcgen05.mma"
+        and isinstance(accumulate, int)
+        and accumulate
+        and not tensor_written(world, agent.cta, first, TENSOR)
     ):
         world.fault("accumulates-uninitialised", agent, instruction.span, str(first))
     for cta in ctas:
@@ -252,7 +260,9 @@ def load(world: World, agent: Agent, instruction: Instruction, operands: dict[st
     return _move(world, agent, instruction, operands, threads, write=False)
 
 
-def store(world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int) -> Wait | None:
+def store(
+    world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
+) -> Wait | None:
     """tcgen05.st: writes the warp's quarter; over when the same thread has executed wait::st."""
     return _move(world, agent, instruction, operands, threads, write=True)
 

@@ -31,7 +31,9 @@ def multiply(
                 for strand in strands:
                     world.groups.of("wgmma", strand).open.append(access)
         elif role in operands and not isinstance(operand, int):
-            world.remark("the shared-memory operand of a wgmma is not known: its order is not looked at", instruction.span)
+            world.remark(
+                "the shared-memory operand of a wgmma is not known: its order is not looked at", instruction.span
+            )
     return None
 
 
@@ -54,7 +56,9 @@ def wait(world: World, agent: Agent, instruction: Instruction, operands: dict[st
 
 
 def initial_registers(world: World) -> int | None:
-    """Registers of one thread at launch, at most: what `__launch_bounds__` or `__maxnreg__` leaves. None when unknown."""
+    """Registers of one thread at launch, at most: what `__launch_bounds__` or `__maxnreg__` leaves. None when
+    unknown.
+    """
     launch = world.kernel.launch
     if launch.max_registers:
         return launch.max_registers

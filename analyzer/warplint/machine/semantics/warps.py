@@ -1,4 +1,6 @@
-"""Warp-level operations: election, shuffles, votes, and what joins the lanes of a warp. Facts: PTX ISA 9.7.9, 9.7.13."""
+"""Warp-level operations: election, shuffles, votes, and what joins the lanes of a warp. Facts: PTX ISA 9.7.9,
+9.7.13.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,9 @@ from warplint.machine.world import World
 from warplint.threads.facts import Uniformity, warps_of
 
 
-def elect(world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int) -> Wait | None:
+def elect(
+    world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
+) -> Wait | None:
     """elect.sync: one lane of each warp; the machine takes the lowest, as the hardware does today."""
     assert instruction.op is not None
     known = world.elected.get(threads)
@@ -80,7 +84,30 @@ def mapa(world: World, agent: Agent, instruction: Instruction, operands: dict[st
     return None
 
 
+def query_cancel(
+    world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
+) -> Wait | None:
+    """clusterlaunchcontrol.query_cancel: work is obtained `Scenario.trips` times, then no more; every reader alike.
+
+    The n-th query of a thread at one place reads the n-th response.
+    """
+    op = instruction.op
+    assert op is not None
+    key = ("clc", agent.cta, agent.members[0], agent.pc)
+    number = world.visits.get(key, 0)
+    world.visits[key] = number + 1
+    kind = str(op.mods.get("kind", ""))
+    coordinate = world.scenario.coordinates.get("ctaid.x", 0) + world.scenario.ctas * (number + 1)
+    result = (
+        int(number < world.scenario.trips) if kind.startswith("is_canceled") else coordinate if "::y" not in kind else 0
+    )
+    for output in ("value", "x", "first"):
+        agent.results[(op, output)] = result
+    return None
+
+
 HANDLERS = {
+    "clusterlaunchcontrol.query_cancel": query_cancel,
     "elect.sync": elect,
     "shfl.sync": shuffle,
     "vote.sync": vote,

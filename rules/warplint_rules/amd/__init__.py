@@ -1,0 +1,1 @@
+"""HIP and AMD hardware: wave width, lane masks, wait counters."""
