@@ -177,8 +177,8 @@ def _judge(
 
     shapes = analyze(kernel)
     by_slug = {rule.slug: rule for rule in rules}
-    structural = [(rule.slug, rule.check) for rule in rules if not rule.rule.executes]
-    executing = [(rule.slug, rule.check_execution) for rule in rules if rule.check_execution]
+    structural = [rule for rule in rules if not rule.rule.executes]
+    executing = [rule for rule in rules if rule.rule.executes]
     findings = _said(kernel, structural, shapes, problems)
     executions: list[Execution] = []
     unexecuted = ""
@@ -189,6 +189,8 @@ def _judge(
         unexecuted = "it depends on the errors that were found"
     elif kernel.is_amd:
         unexecuted = "the wave barriers and counters of AMD are not modelled"
+    elif not kernel.shared and not any(roles.events for roles in shapes):
+        unexecuted = "the kernel has no synchronisation and no shared memory"
     elif kernel.damaged:
         unexecuted = "part of the kernel could not be read"
     else:
@@ -235,20 +237,17 @@ def _judge(
 
 
 def _said(
-    kernel: Kernel,
-    checks: Sequence[tuple[str, Callable[..., Iterator[Finding]]]],
-    subjects: Sequence[Roles | Execution],
-    problems: list[str],
+    kernel: Kernel, rules: Sequence[LoadedRule], subjects: Sequence[Roles | Execution], problems: list[str]
 ) -> list[Finding]:
-    """What rules (by slug) say about a kernel: findings that hold for each of its assumed shapes."""
+    """What the rules say about a kernel: findings that hold for each of its assumed shapes."""
     per_shape = []
     for subject in subjects:
         said: list[Finding] = []
-        for slug, check in checks:
+        for rule in rules:
             try:
-                said.extend(check(subject))
+                said.extend(rule.check(subject))
             except Exception as error:
-                text = _internal(error, f"rule {slug} on kernel {kernel.name}")
+                text = _internal(error, f"rule {rule.slug} on kernel {kernel.name}")
                 if text not in problems:
                     problems.append(text)
         per_shape.append(_merge(said))

@@ -23,7 +23,6 @@ from warplint.rule import Rule
 
 if TYPE_CHECKING:
     from warplint.finding import Finding
-    from warplint.machine import Execution
 
 ENTRY_POINT_GROUP = "warplint.rules"
 SECTIONS = ("Why", "Bad", "Good")
@@ -53,11 +52,6 @@ class LoadedRule:
     def check(self) -> Callable[..., Iterator[Finding]]:
         """Its decision, over `Roles` or, for a rule that executes, over an `Execution`."""
         return self.module.check
-
-    @property
-    def check_execution(self) -> Callable[[Execution], Iterator[Finding]] | None:
-        """What it says of an execution: its only check (`executes`), the second half of it, or None."""
-        return self.check if self.rule.executes else getattr(self.module, "check_execution", None)
 
     @cached_property
     def info(self) -> RuleInfo:

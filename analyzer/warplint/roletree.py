@@ -16,8 +16,8 @@ MAX_ITEMS = 5_000
 
 
 def build(roles: Roles, source: SourceFile) -> TreeNode:
-    """The tree of one kernel. Branches without operations are left out; an operation that an unrolled loop repeats with
-    the same threads and operands is shown once, with the number of repetitions.
+    """The tree of one kernel. Branches without operations are left out; an operation that an unrolled loop repeats
+    with the same threads and operands is shown once, with the number of repetitions.
     """
     total, warp = roles.threads, roles.launch.warp_size
     words: dict[Reach, str] = {}
@@ -88,17 +88,22 @@ OPERANDS = ("barrier", "count", "parity", "bytes", "id", "threads", "columns", "
 """Operand roles that a person looks for in a protocol, in the order in which they are printed."""
 MODIFIERS = ("cta_group", "multicast", "direction", "noinc", "read", "sem")
 MAX_VALUES = 4
+FULL_MASKS = (0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF, -1)
+"""Member masks that name every lane go without saying."""
 
 
 def operands(event: Event) -> str:
-    """The operands of an event that matter to the protocol, with the values that are known: "barrier full[2], parity 1".
+    """The operands of an event that matter to the protocol, where they are known: "barrier full[2], parity 1".
 
     An operand that differs between the threads lists its values; one that is not known is left out.
     """
     parts = []
     for role in OPERANDS:
-        text = _value(event.values[role], event.reach.threads) if role in event.values else ""
-        if text:
+        value = event.values.get(role)
+        if role == "mask":
+            if isinstance(value, Known) and isinstance(value.each, int) and value.each not in FULL_MASKS:
+                parts.append(f"mask {value.each:#x}")
+        elif text := _value(value, event.reach.threads):
             parts.append(f"{role} {text}")
     for name in MODIFIERS:
         value = event.op.mods.get(name)
@@ -109,14 +114,16 @@ def operands(event: Event) -> str:
     return ", ".join(parts)
 
 
-def _value(value: Value, threads: int) -> str:
+def _value(value: Value | None, threads: int) -> str:
     if isinstance(value, Known):
         return _numbers(value, threads, 1)
     if isinstance(value, Pointer):
         size = value.symbol.element_bytes or 1
         where = _numbers(value.offset, threads, size) if isinstance(value.offset, Known) else "?"
         text = value.symbol.name
-        if where != "0" or value.symbol.dims:
+        if size == 1:  # a pool of bytes
+            text += f" + {where}" if where != "0" else ""
+        elif where != "0" or value.symbol.dims:
             text += f"[{where}]"
         return text + (" of another CTA" if value.cta is not None else "")
     return ""

@@ -276,12 +276,12 @@ def _flat(kernel: KernelReport) -> Iterator[tuple]:
         return
     total, warp = _shape(kernel)
     found = {finding.location.line for finding in kernel.findings}
-    for kind, item, _, depth in _walk(kernel.tree):
+    for kind, item, parent, depth in _walk(kernel.tree):
         if isinstance(item, TreeNode):
             drawn = strip(item.mask, item.count, total, warp, item.certain)
             yield (kind, item, drawn, depth < OPEN_DEPTH)
         elif isinstance(item, TreeOp):
-            yield (kind, item, item.line in found)
+            yield (kind, item, item.line in found, parent is None or parent.threads != item.threads)
         else:
             yield (kind,)
 

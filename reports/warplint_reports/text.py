@@ -120,8 +120,9 @@ def _excerpt(file: FileReport, location: Location, paint) -> Iterator[str]:
         left = max(0, min(len(_expand(before)) - 20, len(shown) - WIDTH + 8))
         lead = "..." if left else ""
         start += len(lead) - left
-        end = min(end + len(lead) - left, WIDTH)
+        end += len(lead) - left
         shown = lead + shown[left : left + WIDTH - 8] + ("..." if left + WIDTH - 8 < len(shown) else "")
+        end = min(end, len(shown))
     number = str(location.line)
     gutter = " " * max(len(number), 5)
     yield f"  {paint('dim', f'{number:>5} |')} {shown}"

@@ -174,3 +174,21 @@ def test_load_of_another_cta_is_an_operation(body):
     found = body("__shared__ float s[4]; float v = peer(&s[2], 1);", before)
     assert found[1].startswith("  %0 = ld cta=1 src=&s+8 bytes=4")
     assert found[2] == "  v = %0"
+
+
+def test_vector_copy_keeps_its_read(body):
+    found = body("__shared__ float4 s[8]; float4* out = (float4*)p; out[n] = s[2]; float4 v = s[1]; s[0] = v;")
+    assert found[1:] == [
+        "  out = p",
+        "  store (out + (n * 16)) : 16 = load(&s+32)",
+        "  v.x = load(&s+16)",
+        "  v.y = load(&s+20)",
+        "  v.z = load(&s+24)",
+        "  v.w = load(&s+28)",
+        "  store &s+0 : 16 = aggregate(v.x, v.y, v.z, v.w)",
+    ]
+
+
+def test_read_by_a_call_that_is_not_followed(body):
+    found = body("__shared__ float s[8]; consume(p, s[n] + 1.0f);")
+    assert found[-1] == "  read &s+(n * 4) : None"

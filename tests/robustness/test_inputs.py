@@ -101,10 +101,8 @@ def test_a_mixture(folder: Path, form: str) -> None:
 
 def test_a_mixture_leaves_the_others_as_they_are(folder: Path) -> None:
     arguments = ("--arch", "sm_90a", "--level", "note")
-    alone = {name: lint(name, *arguments)[1]["files"] for name in ("bad.cu", "good.cu", "folder.cu")} if False else {}
     names = hostile(folder)
-    for name in ("bad.cu", "good.cu", "folder.cu"):
-        alone[name] = lint(name, *arguments)[1]["files"][0]
+    alone = {name: lint(name, *arguments)[1]["files"][0] for name in ("bad.cu", "good.cu", "folder.cu")}
     code, data, _ = lint("bad.cu", *names, "folder.cu", "good.cu", *arguments)
     assert code == 2
     files = {file["path"]: file for file in data["files"]}
@@ -173,7 +171,7 @@ def test_odd_names(folder: Path, name: str) -> None:
         done = run("lint", "--no-config", "--format", form, "--", name)
         assert done.returncode == 1
         assert "\x1b" not in done.stdout
-        assert "<b>" not in done.stdout or form in ("text", "json", "sarif")
+        assert form != "html" or "<b>&" not in done.stdout
     if "\n" in name:
         assert "two\nlines" not in run("lint", "--no-config", "--", name).stdout
 
@@ -216,11 +214,11 @@ def test_a_killed_run_leaves_no_half_report(folder: Path) -> None:
     subprocess.run(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60, check=False)
     took = time.monotonic() - start
     killed = 0
-    for step in range(8):
+    for step in range(5):
         for kind in ("json", "sarif", "html"):
             (folder / f"{kind}.report").write_text(old)
         process = subprocess.Popen(arguments, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        time.sleep(took * (0.5 + step * 0.07))
+        time.sleep(took * (0.5 + step * 0.11))
         process.send_signal(signal.SIGKILL)
         killed += process.wait(timeout=60) == -signal.SIGKILL
         for kind in ("json", "sarif"):

@@ -431,6 +431,12 @@ def _element(c: Context, symbol: ir.Symbol, index: Value) -> Value:
 def _pure(c: Context, name: str, known: bool, args: list[Value], node: ir.Pure) -> Value:
     if not known:
         return v.Unknown(("call", name, id(node)), Uniformity.LANE)
+    if name == "mov.b64" and len(args) == 2:
+        # Two 32-bit halves, the low one first (PTX ISA 9.7.9.3): how descriptors are put together.
+        low, high = v.cast("u32", args[0]), v.cast("u32", args[1])
+        return v.binary("|", low, v.binary("<<", high, 32))
     keys = tuple(v.key_of(arg) for arg in args)
     floor = min((v.floor_of(arg) for arg in args), default=Uniformity.GRID)
-    return c.number((name, keys)) if floor >= Uniformity.CTA else v.Unknown((name, keys), floor)
+    if floor < Uniformity.CTA or not all(isinstance(arg, int) for arg in args):
+        return v.Unknown((name, keys), floor)
+    return c.number((name, keys))

@@ -53,6 +53,8 @@ class Memory:
         self.work = 0
         """Comparisons made, for the budget."""
         self._reported: set[Hashable] = set()
+        self._settled: set[Hashable] = set()
+        """Pairs of places of which the worst is known."""
 
     # ---------------------------------------------------------------------------------------------- fences
     def fence(self, strands: list[Strand]) -> None:
@@ -114,6 +116,9 @@ class Memory:
                     past[index] = None  # type: ignore[call-overload]
                     dropped = True
                 continue
+            places = (old.span, new.span, old.write, write, old.cta == new.cta)
+            if not same and places in self._settled:
+                continue
             self.work += 4
             order = self.order(old, new, by, ALL)
             if order is not Order.ORDERED:
@@ -127,7 +132,9 @@ class Memory:
                 past[index] = None  # type: ignore[call-overload]
                 dropped = True
             if order is not Order.ORDERED and old.exact and new.exact:
-                mark = (old.span, new.span, old.write, new.write, order, old.cta == new.cta)
+                mark = (*places, order)
+                if order in (Order.UNJOINED, Order.INCOMPLETE):
+                    self._settled.add(places)
                 if mark not in self._reported:
                     self._reported.add(mark)
                     hazards.append(Hazard(old, new, order))

@@ -180,6 +180,10 @@ def _guess(world: World, agent: Agent, instruction: Instruction, value: Value) -
             world.note(text, instruction.span)
         else:
             world.remark(text, instruction.span)
+    elif instruction.loop or instruction.leaves:
+        world.note(f"how often the loop runs that `{instruction.text}` ends is not known", instruction.span)
+    else:
+        return agent.threads if world.choose(("branch", v.key_of(value))) & 1 else 0
     visits = world.visits.get((agent.number, agent.pc, "data"), 0)
     world.visits[(agent.number, agent.pc, "data")] = visits + 1
     if instruction.loop:

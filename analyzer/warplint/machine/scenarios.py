@@ -15,7 +15,7 @@ from warplint.threads.facts import Roles
 
 MAX_SCENARIOS = 9
 MAX_CTAS = 8
-MAX_TOTAL = 1_500_000
+MAX_TOTAL = 2_000_000
 """Work of all scenarios of one kernel (instructions weigh `STEP`); those that would come after are not tried."""
 STEP = 20
 FIRST_BLOCK, LATER_BLOCK, CLUSTERS = 0, 3, 4
@@ -106,11 +106,13 @@ class Plan:
 
 
 def _uses_cluster(roles: Roles) -> bool:
+    """Something in the kernel only makes sense with more than one CTA; naming the own CTA of a cluster of one does not."""
     for event in roles.events:
-        if event.name.startswith("barrier.cluster") or event.mod("cta_group") == 2 or event.mod("remote"):
+        if event.name.startswith("barrier.cluster") or event.mod("cta_group") == 2:
             return True
-        if "cta" in event.values or "cta_mask" in event.values:
-            return True
+        for role, alone in (("cta", 0), ("cta_mask", 1)):
+            if role in event.values and event.constant(role) != alone:
+                return True
     return False
 
 

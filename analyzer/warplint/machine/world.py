@@ -40,7 +40,7 @@ class Budget:
 
     steps: int = 40_000
     agents: int = 4_000
-    work: int = 1_200_000
+    work: int = 2_000_000
     """Comparisons between accesses to memory (weighted)."""
     iterations: int = 600
     """Executions of one loop test by one agent."""

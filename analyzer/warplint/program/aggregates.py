@@ -9,6 +9,8 @@ from warplint.program.typetable import layout, size_of
 from warplint.program.unit import Build
 from warplint.source import Span
 
+MAX_PARTS = 16
+"""Members whose values are kept when an aggregate is stored in memory."""
 MAX_LEAVES = 64
 """Members copied one by one when an aggregate is assigned; larger ones become unknown."""
 
@@ -25,7 +27,11 @@ def store(build: Build, ctx: Ctx, place: Place, value: Typed, span: Span, declar
 def copy(build: Build, ctx: Ctx, place: Place, source: Place | None, span: Span, declares: bool = False) -> None:
     """Emits a member-wise copy; members become unknown when there is no source to copy from."""
     if isinstance(place, MemPlace) and not place.type.dims:  # one access of the whole width
-        invalidate(build, ctx, place, span, f"a value of type `{place.type.name}`")
+        if ctx.out is not None:
+            value = ready(_whole(build, place, source))
+            ctx.out.append(
+                ir.Store(span, ready(place.pointer), value, size_of(build, place.type), False, place.volatile)
+            )
         return
     targets = leaves(build, place)
     sources = leaves(build, source) if source is not None and source.type == place.type else None
@@ -39,6 +45,16 @@ def copy(build: Build, ctx: Ctx, place: Place, source: Place | None, span: Span,
             places.write(
                 build, ctx, target, ready(ir.Unknown("part of an aggregate whose value is not known")), span, declares
             )
+
+
+def _whole(build: Build, place: MemPlace, source: Place | None) -> ir.Expr:
+    """The value of an aggregate that is stored in one access: what it is read from stays visible."""
+    if isinstance(source, MemPlace):
+        return ir.Load(source.pointer, "other", source.volatile)
+    parts = leaves(build, source) if source is not None else None
+    if parts is None:
+        return ir.Unknown(f"a value of type `{place.type.name}`")
+    return ir.Pure("aggregate", tuple(places.load(build, part).expr for part in parts[:MAX_PARTS]), True)
 
 
 def leaves(build: Build, place: Place) -> list[Place] | None:

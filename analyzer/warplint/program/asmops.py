@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from warplint.dialects import asm as asm_dialect
-from warplint.program import aggregates, expr, ir, lookup, places
+from warplint.program import aggregates, designators, expr, ir, lookup, places
 from warplint.program.arith import convert, unknown
 from warplint.program.ctypes import BOOL, UNKNOWN, VOID, CType
 from warplint.program.scope import ZERO, Ctx, LocalPlace, Scope, Typed, Value, ready
@@ -187,7 +187,7 @@ def receive(build: Build, target: ast.Expr, make: Callable[[], Typed], site: Spa
             return
     if ctx.out is None:
         return
-    found = expr.place(build, target, ctx)
+    found = designators.place(build, target, ctx)
     if found is None:
         ctx.out.append(ir.Opaque(site, "inline assembly writes to something that could not be resolved"))
         return
@@ -205,7 +205,7 @@ def _many_outputs(build: Build, node: ast.Asm, ctx: Ctx, site: Span) -> None:
     before_write(build, ctx)
     seen: set[int] = set()
     for operand in node.outputs:
-        found = expr.place(build, operand.value, ctx)
+        found = designators.place(build, operand.value, ctx)
         if isinstance(found, LocalPlace):
             symbol = places.leaf(build, found)
             if id(symbol) in seen:

@@ -13,10 +13,12 @@ from warplint.program import (
     aggregates,
     control,
     declare,
+    designators,
     expr,
     initial,
     ir,
     places,
+    slicing,
     template,
 )
 from warplint.program.arith import convert
@@ -26,6 +28,7 @@ from warplint.program.scope import (
     Local,
     LocalPlace,
     Typed,
+    ready,
 )
 from warplint.program.unit import MAX_DEPTH, Build
 from warplint.source import Span
@@ -107,7 +110,12 @@ def expression(build: Build, lazy: ast.Lazy, ctx: Ctx) -> None:
             return
     tree = lazy.expr
     build.statement = tree
-    expr.value(build, tree, ctx)
+    result = expr.value(build, tree, ctx)
+    if isinstance(tree, ast.Call) and ctx.out is not None and isinstance(result.expr, ir.Pure):
+        site = ctx.frame.outer or lazy.span
+        for node in slicing.nodes(result.expr):  # what was handed to a call that is not followed has been read
+            if isinstance(node, ir.Load):
+                ctx.out.append(ir.Read(site, ready(node.pointer), None, node.volatile))
 
 
 _AFTER_NAME = re.compile(rb"[^\w.:]")
@@ -169,7 +177,7 @@ def _assigned(build: Build, tree: ast.Expr, ctx: Ctx) -> Typed:
 
 def _element(build: Build, tree: ast.Expr, ctx: Ctx) -> ir.Expr:
     target = tree.target if isinstance(tree, ast.Assign) else tree.arg if isinstance(tree, ast.Update) else tree
-    found = expr.place(build, target, ctx)
+    found = designators.place(build, target, ctx)
     return found.index if isinstance(found, LocalPlace) else ir.Unknown("index")
 
 

@@ -120,7 +120,7 @@ def _named(build: Build, node: ast.Call, fn: ast.Name, ctx: Ctx) -> Typed:
 def _of_first_argument(build: Build, name: str, node: ast.Call, targs: tuple[ast.Expr, ...], ctx: Ctx) -> Typed | None:
     """A free function that belongs to its first argument's class (`init(&bar, n)`, `cg::sync(block)`)."""
     first = node.args[0]
-    owner = expr.value(build, first, ctx.into(None)).type
+    owner = expr.type_of(build, first, ctx)
     if owner.name in SIZES or owner == UNKNOWN:
         return None
     group = methods.group_method(build, owner.name, name, node, ctx)

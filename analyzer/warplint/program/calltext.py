@@ -73,7 +73,7 @@ Target = tuple[str, str | None, str]
 
 
 def targets(data: bytes, span: Span, last: int) -> list[Target | None] | None:
-    """What the arguments number 0 to `last` name; None for an argument that is not such a place, or when one is absent."""
+    """What the arguments number 0 to `last` name: None for one that is no such place, and when one is absent."""
     at = data.find(b"(", span.start, span.end) + 1
     found: list[Target | None] = []
     while len(found) <= last:

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from warplint.program import (
     aggregates,
+    designators,
     expr,
     initial,
     ir,
@@ -185,7 +186,7 @@ def _changing(name: str) -> re.Pattern[bytes]:
 
 
 def _reference(build: Build, item: ast.Declarator, init: ast.Lazy, ctx: Ctx, site: Span) -> None:
-    found = expr.place(build, init.expr, ctx)
+    found = designators.place(build, init.expr, ctx)
     if found is None:
         held = expr.value(build, init.expr, ctx)
         _declare_value(build, item, held.type, held, ctx, site)

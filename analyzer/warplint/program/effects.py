@@ -30,6 +30,10 @@ _WORD = re.compile(r"[A-Za-z_]\w*")
 _ASM = frozenset({"asm", "__asm__", "__asm", "volatile", "__volatile__", "__volatile"})
 
 
+MAX_CALLS = 60
+"""Depth of helpers calling helpers (and macros naming macros) that is looked into; deeper ones matter."""
+
+
 class Summary(Struct, eq=False):
     """What is known about one function of the file."""
 
@@ -118,7 +122,13 @@ def of_name(unit: Unit, name: str) -> int:
     if known is not None:
         return known
     unit.effects[name] = MATTERS  # while it is being found out: recursion is not looked into
-    unit.effects[name] = effect = _of_name(unit, name)
+    if unit.depth >= MAX_CALLS:
+        return MATTERS
+    unit.depth += 1
+    try:
+        unit.effects[name] = effect = _of_name(unit, name)
+    finally:
+        unit.depth -= 1
     return effect
 
 

@@ -14,11 +14,11 @@ from warplint.dialects.leaf import Computed, OpOutput, SpecialReg
 from warplint.program import aggregates, arith, calls, inline, ir, lookup, methods, named, places
 from warplint.program.arith import convert, is_address, select, truth, unknown
 from warplint.program.ctypes import BOOL, FLOAT, INT, U64, UINT, UNKNOWN, CType, scalar_name
+from warplint.program.designators import designate
 from warplint.program.scope import (
     ONE,
     ZERO,
     Ctx,
-    Local,
     LocalPlace,
     MemPlace,
     Place,
@@ -40,6 +40,10 @@ def value(build: Build, node: ast.Expr, ctx: Ctx) -> Typed:
     if build.depth >= MAX_DEPTH:
         build.note("nesting too deep to follow", node.span)
         return unknown("nesting too deep to follow")
+    build.steps += 1
+    if build.steps > build.limit:
+        build.note("too much to evaluate", node.span)
+        return unknown("too much to evaluate")
     build.depth += 1
     try:
         return handler(build, node, ctx)
@@ -51,6 +55,16 @@ def constant(build: Build, node: ast.Expr, ctx: Ctx) -> int | None:
     """The value of a constant expression, None when it is not one."""
     result = value(build, node, ctx.into(None)).expr
     return result.value if isinstance(result, ir.Const) else None
+
+
+def type_of(build: Build, node: ast.Expr, ctx: Ctx) -> CType:
+    """The type of an expression, without its effects; found once for each expression."""
+    known = build.typed.get(id(node))
+    if known is not None and known[1] is ctx.scope:
+        return known[2]
+    result = value(build, node, ctx.into(None)).type
+    build.typed[id(node)] = (node, ctx.scope, result)
+    return result
 
 
 def deferred(build: Build, node: ast.Expr | ast.Lazy, ctx: Ctx, type_: CType | None = None) -> ir.Deferred:
@@ -71,80 +85,6 @@ def deferred(build: Build, node: ast.Expr | ast.Lazy, ctx: Ctx, type_: CType | N
     return ir.Deferred(make)
 
 
-# ------------------------------------------------------------------------------------------------------ names
-
-
-# ----------------------------------------------------------------------------------------------------- places
-def place(build: Build, node: ast.Expr, ctx: Ctx) -> Place | None:
-    """The storage that an expression names, None when it names none (or none that can be followed)."""
-    found = _place(build, node, ctx)
-    if isinstance(found, MemPlace) and not found.volatile and is_volatile(node, ctx):
-        return found._replace(volatile=True)
-    return found
-
-
-def is_volatile(node: ast.Expr, ctx: Ctx) -> bool:
-    """The storage is reached through a volatile pointer or array, as far as the expression itself shows."""
-    for _ in range(16):
-        match node:
-            case ast.Name(id=name):
-                binding = ctx.scope.find(name, ctx.at)
-                return isinstance(binding, Local) and binding.root.volatile
-            case ast.Cast(type=type_):
-                return "volatile" in type_.qualifiers
-            case ast.Index(base=inner) | ast.Unary(arg=inner) | ast.Member(base=inner) | ast.Binary(left=inner):
-                node = inner
-            case _:
-                return False
-    return False
-
-
-def _place(build: Build, node: ast.Expr, ctx: Ctx) -> Place | None:
-    match node:
-        case ast.Name(id=name):
-            return lookup.named_place(build, name, ctx)
-        case ast.Index(base=base, index=position):
-            inner = place(build, base, ctx) if not isinstance(base, (ast.Cast, ast.Call)) else None
-            if inner is not None and inner.type.dims:
-                return places.index(build, inner, value(build, position, ctx).expr)
-            if inner is not None and not inner.type.pointer:
-                found = places.component(build, inner, value(build, position, ctx).expr)
-                if found is not None:
-                    return found
-            pointer = places.load(build, inner) if inner is not None else value(build, base, ctx)
-            if not pointer.type.pointer and not is_address(pointer.expr):
-                return methods.subscript_operator(build, pointer, position, ctx)
-            return places.subscript(build, pointer, value(build, position, ctx).expr)
-        case ast.Member(base=base, name=name, arrow=arrow):
-            if arrow:
-                return places.member(build, places.deref(build, value(build, base, ctx)), name)
-            inner = place(build, base, ctx)
-            if inner is None:
-                made = value(build, base, ctx)
-                inner = made.place
-            return places.member(build, inner, name) if inner is not None else None
-        case ast.Unary(op="*", arg=arg):
-            return places.deref(build, value(build, arg, ctx))
-        case ast.Cast(type=type_, arg=arg):
-            inner = place(build, arg, ctx)
-            if inner is None or not type_.reference:
-                return inner
-            wanted = ctype(build, type_, ctx)
-            pointer = convert(places.address(build, inner), wanted.address_of())
-            return places.deref(build, pointer)
-        case ast.Assign() | ast.Update(prefix=True):
-            value(build, node, ctx)
-            return place(build, node.target if isinstance(node, ast.Assign) else node.arg, ctx.into(None))
-        case ast.Call():
-            made = value(build, node, ctx)
-            return None if made.type.pointer else made.place
-        case ast.Cond(test=test, yes=yes, no=no):
-            known = value(build, test, ctx).expr
-            if isinstance(known, ir.Const):
-                return place(build, yes if known.value else no, ctx)
-    return None
-
-
 # --------------------------------------------------------------------------------------------- simple operators
 def _num(build: Build, node: ast.Num, ctx: Ctx) -> Typed:
     if node.value is None:
@@ -159,32 +99,37 @@ def _num(build: Build, node: ast.Num, ctx: Ctx) -> Typed:
 
 def _unary(build: Build, node: ast.Unary, ctx: Ctx) -> Typed:
     if node.op == "&":
-        found = place(build, node.arg, ctx)
-        if found is None:
-            inner = value(build, node.arg, ctx)
-            if is_address(inner.expr):  # the address of something whose value is its address already
-                return inner
-            return unknown("the address of a value", inner.type.address_of())
-        return places.address(build, found)
+        found = designate(build, node.arg, ctx)
+        if not isinstance(found, Typed):
+            return places.address(build, found)
+        if found.place is not None and not found.type.pointer:
+            return places.address(build, found.place)
+        if is_address(found.expr):  # the address of something whose value is its address already
+            return found
+        return unknown("the address of a value", found.type.address_of())
     if node.op == "*":
-        found = place(build, node, ctx)
-        return places.load(build, found) if found is not None else unknown("what a pointer points to")
+        return _designated(build, node, ctx)
     if node.op == "sizeof":
         return _sizeof(build, node.arg, ctx)
     return arith.unary(node.op, value(build, node.arg, ctx))
+
+
+def _designated(build: Build, node: ast.Expr, ctx: Ctx) -> Typed:
+    """The value in the storage that an expression names."""
+    found = designate(build, node, ctx)
+    return found if isinstance(found, Typed) else places.load(build, found)
 
 
 def _sizeof(build: Build, arg: ast.Expr, ctx: Ctx) -> Typed:
     type_: CType | None = None
     if isinstance(arg, ast.Name):
         stars = len(arg.id) - len(arg.id.rstrip("*"))
-        found = None if stars else place(build, arg, ctx.into(None))
+        found = None if stars else lookup.named_place(build, arg.id, ctx)
         type_ = found.type if found is not None else None
         if type_ is None:
             type_ = ctype(build, ast.TypeName(arg.id.rstrip("*"), stars, targs=arg.targs), ctx)
     else:
-        found = place(build, arg, ctx.into(None))
-        type_ = found.type if found is not None else value(build, arg, ctx.into(None)).type
+        type_ = designate(build, arg, ctx.into(None)).type
     size = size_of(build, type_)
     return Typed(ir.Const(size), U64) if size is not None else unknown(f"sizeof({type_.name})", U64, uniform=True)
 
@@ -254,9 +199,7 @@ def _cond(build: Build, node: ast.Cond, ctx: Ctx) -> Typed:
 
 def _cast(build: Build, node: ast.Cast, ctx: Ctx) -> Typed:
     if node.type.reference:
-        found = place(build, node, ctx)
-        if found is not None:
-            return places.load(build, found)
+        return _designated(build, node, ctx)
     type_ = ctype(build, node.type, ctx)
     inner = value(build, node.arg, ctx)
     if not type_.scalar and type_.name != "void" and type_ != UNKNOWN and not node.type.pointer:
@@ -279,21 +222,14 @@ def _converted(build: Build, inner: Typed, type_: CType, node: ast.Cast, ctx: Ct
     return places.load(build, seen) if seen is not None else Typed(inner.expr, type_)
 
 
-def _index(build: Build, node: ast.Index, ctx: Ctx) -> Typed:
-    found = place(build, node, ctx)
-    return places.load(build, found) if found is not None else unknown("an element of something unknown")
-
-
 def _member(build: Build, node: ast.Member, ctx: Ctx) -> Typed:
     base = node.base
     if isinstance(base, ast.Name) and base.id in lookup.COORDINATES and len(node.name) == 1:
         if ctx.scope.find(base.id, ctx.at) is None:
             return Typed(ir.Special(f"{lookup.COORDINATES[base.id]}.{node.name}"), UINT)
-    found = place(build, node, ctx)
-    if found is None:
-        record = value(build, base, ctx.into(None)).type.name
-        static = lookup.static_member(build, record, node.name, CType(record)) if record in build.unit.records else None
-        return static if static is not None else unknown(f"member `{node.name}`")
+    found = designate(build, node, ctx)
+    if isinstance(found, Typed):
+        return found
     if isinstance(found, MemPlace) and isinstance(found.pointer, ir.Unknown):
         return unknown(f"member `{node.name}`", found.type)
     return places.load(build, found)
@@ -301,20 +237,27 @@ def _member(build: Build, node: ast.Member, ctx: Ctx) -> Typed:
 
 # ------------------------------------------------------------------------------------------------ side effects
 def _assign(build: Build, node: ast.Assign, ctx: Ctx) -> Typed:
-    if node.op:
-        if ctx.out is not None and isinstance(node.target, (ast.Name, ast.Member, ast.Index)):
-            held = value(build, node.target, ctx.into(None))
-            if held.place is not None and not held.type.scalar and not held.type.pointer:
-                changed = methods.own_operator(build, f"{node.op}=", held, (node.value,), node, ctx)
-                if changed is not None:
-                    return changed
-        made = ast.Binary(node.span, node.op, node.target, node.value)
-        result = value(build, made, ctx)
-    else:
+    if not node.op:
         result = value(build, node.value, ctx)
-    if ctx.out is None:
-        return result
-    return assign(build, node.target, result, node.span, ctx)
+        return result if ctx.out is None else assign(build, node.target, result, node.span, ctx)
+    if _is_rebound(node.target, ctx):
+        old = value(build, node.target, ctx)
+        result = arith.binary(node.op, old, value(build, node.value, ctx), lambda type_: size_of(build, type_))
+        return result if ctx.out is None else assign(build, node.target, result, node.span, ctx)
+    found = designate(build, node.target, ctx)
+    old = found if isinstance(found, Typed) else places.load(build, found)
+    if old.place is not None and not old.type.scalar and not old.type.pointer:
+        changed = methods.own_operator(build, f"{node.op}=", old, (node.value,), node, ctx)
+        if changed is not None:
+            return changed
+    result = arith.binary(node.op, old, value(build, node.value, ctx), lambda type_: size_of(build, type_))
+    return result if ctx.out is None else _stored(build, found, result, node.span, ctx)
+
+
+def _is_rebound(target: ast.Expr, ctx: Ctx) -> bool:
+    """The target is a variable of a straight-line helper: assigning to it gives its name a new value."""
+    binding = ctx.scope.find(target.id, ctx.at) if isinstance(target, ast.Name) else None
+    return isinstance(binding, Value) and binding.stored
 
 
 def assign(build: Build, target: ast.Expr, result: Typed, span: ast.Span, ctx: Ctx) -> Typed:
@@ -322,16 +265,22 @@ def assign(build: Build, target: ast.Expr, result: Typed, span: ast.Span, ctx: C
     if isinstance(target, ast.Name):
         binding = ctx.scope.find(target.id, ctx.at)
         if isinstance(binding, Value) and binding.stored:
-            type_ = lookup.force(binding).type
-            fixed = convert(result, type_)
+            fixed = convert(result, lookup.force(binding).type)
             rebind(build, ctx, target.id, fixed)
             return fixed
-    found = place(build, target, ctx)
-    if found is None:
-        if ctx.out is not None:
-            reason = f"`{build.unit.source.text(span)[:60]}` writes to something that could not be resolved"
-            ctx.out.append(ir.Opaque(ctx.frame.outer or span, reason))
-        return result
+    return _stored(build, designate(build, target, ctx), result, span, ctx)
+
+
+def _stored(build: Build, found: Place | Typed, result: Typed, span: ast.Span, ctx: Ctx) -> Typed:
+    """A value written to what a target designates."""
+    if isinstance(found, Typed):
+        if found.place is None or found.type.pointer:
+            if ctx.out is not None:
+                written = build.unit.source.text(span)[:60]
+                reason = f"`{written}` writes to something that could not be resolved"
+                ctx.out.append(ir.Opaque(ctx.frame.outer or span, reason))
+            return result
+        found = found.place
     calls.before_write(build, ctx)
     aggregates.store(build, ctx, found, result, ctx.frame.outer or span)
     if result.type.pointer and isinstance(result.expr, ir.Address) and result.expr.symbol.kind == "local":
@@ -347,8 +296,10 @@ def rebind(build: Build, ctx: Ctx, name: str, fixed: Typed) -> None:
 
 
 def _update(build: Build, node: ast.Update, ctx: Ctx) -> Typed:
-    old = value(build, node.arg, ctx)
-    if old.place is not None and not old.type.scalar:
+    rebound = _is_rebound(node.arg, ctx)
+    found = value(build, node.arg, ctx) if rebound else designate(build, node.arg, ctx)
+    old = found if isinstance(found, Typed) else places.load(build, found)
+    if old.place is not None and not old.type.scalar and not old.type.pointer:
         stepped = methods.own_operator(build, f"{node.op}{node.op}", old, () if node.prefix else (_ONE,), node, ctx)
         if stepped is not None:
             return stepped
@@ -356,7 +307,10 @@ def _update(build: Build, node: ast.Update, ctx: Ctx) -> Typed:
     if ctx.out is None:
         return new if node.prefix else old
     kept = old if node.prefix else places.temporary(build, ctx, old, node.span)
-    result = assign(build, node.arg, new, node.span, ctx)
+    if rebound:
+        result = assign(build, node.arg, new, node.span, ctx)
+    else:
+        result = _stored(build, found, new, node.span, ctx)
     return result if node.prefix else kept
 
 
@@ -413,7 +367,7 @@ _HANDLERS: dict[type, Callable[[Build, Any, Ctx], Typed]] = {
     ast.Binary: _binary,
     ast.Cond: _cond,
     ast.Cast: _cast,
-    ast.Index: _index,
+    ast.Index: _designated,
     ast.Member: _member,
     ast.Assign: _assign,
     ast.Update: _update,

@@ -43,7 +43,7 @@ def choose(build: Build, functions: Sequence[ast.Function], args: Sequence[ast.E
     ] or list(functions)
     if len(fitting) == 1:
         return fitting[0]
-    types = [expr.value(build, arg, ctx.into(None)).type for arg in args]
+    types = [expr.type_of(build, arg, ctx) for arg in args]
     best, best_score = fitting[0], -1
     for fn in fitting:
         score = 0
@@ -63,7 +63,7 @@ def suits(build: Build, fn: ast.Function, args: Sequence[ast.Expr], ctx: Ctx) ->
     for param, arg in zip(fn.params, args, strict=False):
         if param.type.name in fn.template:
             continue
-        given, wanted = expr.value(build, arg, ctx.into(None)).type, ctype(build, param.type, ctx)
+        given, wanted = expr.type_of(build, arg, ctx), ctype(build, param.type, ctx)
         if given.integer and not wanted.integer:
             return False
     return True

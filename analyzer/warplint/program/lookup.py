@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warplint.program import calls, expr, fragment, ir, places, storage
+from warplint.program import calls, designators, expr, fragment, ir, places, storage
 from warplint.program.arith import convert, unknown
 from warplint.program.ctypes import BOOL, INT, UINT, UNKNOWN, CType, strip_namespace
 from warplint.program.scope import (
@@ -218,7 +218,7 @@ def named_place(build: Build, name: str, ctx: Ctx) -> Place | None:
         case Alias():
             return binding.place()
         case MacroArgument(expr=tree):
-            return expr.place(build, tree, argument_ctx(binding, ctx))
+            return designators.place(build, tree, argument_ctx(binding, ctx))
         case Memory(symbol=symbol, type=type_, volatile=volatile):
             return MemPlace(ir.Address(symbol, ZERO), type_, volatile)
         case Value():
@@ -245,7 +245,7 @@ def named_place(build: Build, name: str, ctx: Ctx) -> Place | None:
             if macro is not None and macro.params is None:
                 tree = calls.expansion(build.unit, macro)
                 if tree is not None and not (isinstance(tree, ast.Name) and tree.id == name):
-                    return expr.place(build, tree, ctx)
+                    return designators.place(build, tree, ctx)
             if item is None and macro is None and fragment.implicit(build, name) is not None:
                 return named_place(build, name, ctx)
     return None

@@ -43,7 +43,7 @@ def lower(file: ast.File, source: SourceFile, options: Options | None = None) ->
             return _fragment(source, options)
     _fill(unit)
     effects.index(unit)
-    lowered = tuple(kernel(unit, fn) for fn in kernels)
+    lowered = tuple(_bounded(unit, fn) for fn in kernels)
     inside = [(fn.span.start, fn.span.end) for fn in kernels]
     notes = tuple(
         ir.Incomplete(gap.reason, gap.span)
@@ -101,9 +101,20 @@ def defined(defines: Mapping[str, int | str]) -> dict[str, str]:
     return {name: str(value) for name, value in defines.items()}
 
 
+def _bounded(unit: Unit, fn: ast.Function) -> ir.Kernel:
+    """One kernel; source nested too deep even for the bounds costs this kernel its verdict, and no other."""
+    try:
+        return kernel(unit, fn)
+    except RecursionError:
+        nothing = ir.Seq(fn.span, (ir.Opaque(fn.name_span, "nesting too deep to follow"),))
+        info = ir.LaunchInfo(arch=unit.options.arch)
+        return ir.Kernel(fn.name, fn.name_span, (), nothing, info, (), source=unit.source, is_amd=unit.is_amd)
+
+
 def kernel(unit: Unit, fn: ast.Function, fragment: bool = False) -> ir.Kernel:
     """One kernel."""
-    build = Build(unit, budget=budget(len(unit.source.data)))
+    size = len(unit.source.data)
+    build = Build(unit, budget=budget(size), limit=300_000 + 2 * size)
     scope = Scope(unit.scope)
     frame = Frame(fn.name, kernel=True, base=unit.scope, active=(fn,))
     out: list[ir.Stmt] = []

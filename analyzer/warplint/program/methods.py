@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from warplint.program import (
     aggregates,
+    designators,
     expr,
     initial,
     inline,
@@ -41,7 +42,7 @@ def method(build: Build, node: ast.Call, fn: ast.Member, ctx: Ctx) -> Typed:
     if fn.arrow:
         place: Place | None = places.deref(build, expr.value(build, fn.base, ctx))
     else:
-        place = expr.place(build, fn.base, ctx) if not isinstance(fn.base, ast.Call) else None
+        place = designators.place(build, fn.base, ctx) if not isinstance(fn.base, ast.Call) else None
         if place is None:
             held = expr.value(build, fn.base, ctx)
             place = held.place
@@ -154,14 +155,12 @@ def object_call(build: Build, inner: Typed, node: ast.Call, ctx: Ctx) -> Typed:
     return undefined.unknown_callee(build, "a function object", node, ctx)
 
 
-def subscript_operator(build: Build, base: Typed, position: ast.Expr, ctx: Ctx) -> Place | None:
-    """`object[i]` by the class's own `operator[]`."""
+def subscript_operator(build: Build, base: Typed, position: ast.Expr, ctx: Ctx) -> Typed | None:
+    """`object[i]` by the class's own `operator[]`, None when it has none."""
     functions = build.unit.functions.get(f"{base.type.name}::operator[]")
     if not functions or base.place is None:
-        expr.value(build, position, ctx)
         return None
-    result = inline.invoke(build, functions[0], (position,), position.span, ctx, base.place)
-    return result.place
+    return inline.invoke(build, functions[0], (position,), position.span, ctx, base.place)
 
 
 def own_operator(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from warplint.dialects import names as name_tables
-from warplint.program import aggregates, asmops, expr, ir
+from warplint.program import aggregates, asmops, designators, expr, ir
 from warplint.program.arith import unknown
 from warplint.program.ctypes import UNKNOWN, VOID
 from warplint.program.scope import ZERO, Ctx, Typed
@@ -57,7 +57,7 @@ def call(
             asmops.receive(build, target, lambda tree=tree: expr.value(build, tree, inner), site, ctx)
     for position in bound.writes:
         if ctx.out is not None and position < len(args):
-            found = expr.place(build, _through(args[position], ctx, build), ctx)
+            found = designators.place(build, _through(args[position], ctx, build), ctx)
             if found is not None:
                 aggregates.invalidate(build, ctx, found, site, f"written by `{name}`")
     if bound.result is None:
@@ -69,7 +69,7 @@ def _through(arg: ast.Expr, ctx: Ctx, build: Build) -> ast.Expr:
     """An output argument: `&x` and a pointer mean what they point to."""
     if isinstance(arg, ast.Unary) and arg.op == "&":
         return arg.arg
-    if expr.value(build, arg, ctx.into(None)).type.pointer:
+    if expr.type_of(build, arg, ctx).pointer:
         return ast.Unary(arg.span, "*", arg)
     return arg
 

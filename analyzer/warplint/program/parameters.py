@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from warplint.program import aggregates, declare, expr, ir, places
+from warplint.program import aggregates, declare, designators, expr, ir, places
 from warplint.program.arith import convert, unknown
 from warplint.program.ctypes import UNKNOWN, CType
 from warplint.program.scope import (
@@ -121,17 +121,17 @@ def reference(build: Build, arg: ast.Expr, ctx: Ctx, given: Ctx, forwarding: boo
     if isinstance(arg, ast.Lambda):
         return Closure(arg, given)
     if _has_effects(build, arg, ctx):
-        made = expr.place(build, arg, ctx)
+        made = designators.place(build, arg, ctx)
         if made is None:
             held = expr.value(build, arg, ctx)
             return Value(lambda: held, held)
         return Alias(lambda: made)
     if forwarding or not isinstance(arg, (ast.Name, ast.Index, ast.Member, ast.Unary)):
-        found = expr.place(build, arg, given)
+        found = designators.place(build, arg, given)
         if found is None:
             return Value(lambda: expr.value(build, arg, given))
         return Alias(lambda: found)
-    return Alias(lambda: expr.place(build, arg, given))
+    return Alias(lambda: designators.place(build, arg, given))
 
 
 def local_value(build: Build, declared: ast.Declarator, ctx: Ctx) -> None:

@@ -104,7 +104,7 @@ def index(build: Build, place: Place, position: ir.Expr) -> Place | None:
     return place._replace(index=join("+", place.index, moved), type=element)
 
 
-def component(build: Build, place: Place, position: ir.Expr) -> Place | None:
+def component(build: Build, place: Place) -> Place | None:
     """`place[position]` where the place is a vector held like a scalar (`ext_vector_type`): a part nobody locates.
 
     None where a class of the file may define the operator.

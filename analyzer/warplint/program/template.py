@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct
 
 from warplint.dialects import asm as asm_dialect
-from warplint.program import asmops, calltext, effects, expr, ir, parameters, places
+from warplint.program import asmops, calltext, designators, effects, expr, ir, parameters, places
 from warplint.program.arith import convert, unknown
 from warplint.program.asmops import MANY_OUTPUTS, guarded
 from warplint.program.ctypes import UNKNOWN, CType
@@ -356,5 +356,7 @@ class _Index:
 
     def __call__(self) -> ir.Expr:
         tree = self.call.argument(self.param)
-        found = expr.place(self.call.build, tree, self.call.ctx.later(self.call.clock)) if tree is not None else None
+        found = (
+            designators.place(self.call.build, tree, self.call.ctx.later(self.call.clock)) if tree is not None else None
+        )
         return found.index if isinstance(found, places.LocalPlace) else ir.Unknown("index")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warplint.program import aggregates, calls, expr, ir, places
+from warplint.program import aggregates, calls, designators, expr, ir, places
 from warplint.program.ctypes import SIZES, UNKNOWN
 from warplint.program.scope import Ctx, Local, MemPlace, Typed
 from warplint.program.typetable import layout
@@ -23,7 +23,7 @@ def unknown_callee(build: Build, name: str, node: ast.Call, ctx: Ctx, base: ast.
     alone = build.statement is node
     values = [expr.value(build, arg, ctx) for arg in node.args]
     if base is not None:
-        found = expr.place(build, base, ctx)
+        found = designators.place(build, base, ctx)
         values.append(places.address(build, found) if found is not None else expr.value(build, base, ctx.into(None)))
     if ctx.out is not None:
         site = ctx.frame.outer or node.span
@@ -56,7 +56,7 @@ def _taken(
     found: list[ir.Symbol] = []
     for arg, item in zip(node.args, values, strict=False):
         if isinstance(arg, (ast.Name, ast.Index, ast.Member)) and (alone or not item.type.scalar):
-            taken = expr.place(build, arg, ctx.into(None))
+            taken = designators.place(build, arg, ctx.into(None))
             symbol = points_to(build, taken.pointer) if isinstance(taken, MemPlace) else None
             if symbol is not None and symbol.kind in ("shared", "dynamic_shared"):
                 found.append(symbol)

@@ -45,7 +45,7 @@ class Options(Struct, frozen=True):
     block: tuple[int, int, int] | None = None
     cluster: tuple[int, int, int] | None = None
     smem: int | None = None
-    defines: Mapping[str, int] = field(default_factory=dict)
+    defines: Mapping[str, int | str] = field(default_factory=dict)
     fragment: bool | None = None
     """Read a file without a kernel as the body of one; None: when nothing in it is a function."""
     expect: tuple[str, ...] = ()
@@ -75,6 +75,8 @@ class Unit(Struct, eq=False):
     """Offsets of calls that matter, sorted."""
     writes: list[int] = field(default_factory=list)
     """Offsets of `=`, `++` and `--`, sorted."""
+    depth: int = 0
+    """Helpers being looked into, one because of the other."""
     scanned: set[int] = field(default_factory=set)
     """Functions whose text has been searched (by id)."""
     callees: dict[int, tuple[str, ...]] = field(default_factory=dict)
@@ -107,6 +109,11 @@ class Build(Struct, eq=False):
     label: int = 0
     depth: int = 0
     budget: int = 0
+    steps: int = 0
+    limit: int = 0
+    """Expressions evaluated so far, and how many may be: crafted source can make evaluation grow exponentially."""
+    typed: dict[int, tuple[ast.Expr, Scope, CType]] = field(default_factory=dict)
+    """Types of expressions found so far, by identity (the expression is kept, so that the identity stays its own)."""
     shared: list[ir.Symbol] = field(default_factory=list)
     statics: dict[tuple[int, int], Memory] = field(default_factory=dict)
     """Shared variables by the place of their declaration: a helper's are the same at each of its calls."""

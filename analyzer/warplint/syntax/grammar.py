@@ -22,15 +22,23 @@ def kind(name: str) -> int:
     return number
 
 
+def _numbers() -> dict[str, list[int]]:
+    """The numbers of each named node kind, in one pass over the grammar."""
+    found: dict[str, list[int]] = {}
+    for number in range(1, LANGUAGE.node_kind_count):
+        name = LANGUAGE.node_kind_for_id(number)
+        if name and LANGUAGE.node_kind_is_named(number):
+            found.setdefault(name, []).append(number)
+    return found
+
+
+_NUMBERS = _numbers()
+
+
 def kinds(*names: str) -> frozenset[int]:
     """Numbers of several named node kinds. Aliases of one name all count: the grammar numbers them apart."""
-    wanted = set(names)
-    found = {
-        number
-        for number in range(1, LANGUAGE.node_kind_count)
-        if LANGUAGE.node_kind_is_named(number) and LANGUAGE.node_kind_for_id(number) in wanted
-    }
-    if len({LANGUAGE.node_kind_for_id(number) for number in found}) != len(wanted):
+    found = {number for name in names for number in _NUMBERS.get(name, ())}
+    if not all(name in _NUMBERS for name in names):
         raise KeyError(names)
     return frozenset(found)
 

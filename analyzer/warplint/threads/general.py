@@ -8,17 +8,17 @@ its initial value for the other threads. Nothing that a discarded run recorded s
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import gcd
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from warplint.program.ir import Binary, Cast, Const, Element, Expr, Loop, Unary, Var
+from warplint.program.ir import Cast, Const, Expr, Loop, Unary
 from warplint.threads import bits
 from warplint.threads.domain import CTA, GRID, LANE, least
 from warplint.threads.evaluate import Key
 from warplint.threads.facts import Condition, Known, LoopFact, Opaque, Pointer, Reach, Uniformity, Value
 from warplint.threads.flow import Departure, Flow, promoted, without
+from warplint.threads.head import Head
 from warplint.threads.interpret import Interpreter
 from warplint.threads.needs import LoopNeeds, operation_values, symbols_of
 from warplint.threads.record import Tail
@@ -26,8 +26,8 @@ from warplint.threads.state import NOBODY, Jump, Scope
 from warplint.threads.trips import count, step_only
 
 MAX_ATTEMPTS = 5
-MAX_RERUN = 40_000
-"""Statements run in the attempts at one loop before its values are taken to be anything."""
+MAX_REPEATED = 12_000
+"""Statements run in discarded attempts of one analysis, after which loops get one attempt: their values are unknown."""
 POLLING = frozenset(
     ["mbarrier.try_wait", "mbarrier.test_wait", "nanosleep", "ld.acquire", "ld.relaxed", "ld.volatile", "atom"]
 )
@@ -60,19 +60,9 @@ class General:
         self._stmt = stmt
         self._needs = needs
         self._flow = flow
-        env = run.env
-        self._initial: dict[Key, Value] = {}
-        for symbol in needs.written:
-            if symbol in run.needs.symbols:
-                for key in env.keys_of(symbol):
-                    if key in env.values:
-                        self._initial[key] = env.values[key]
-                    elif symbol.kind == "param" and key is symbol:
-                        self._initial[key] = run.eval.current(key)
-        self._head: dict[Key, Value] = {}
+        self._head = Head(run, needs, flow)
         self._split, self._varies = GRID, False
-        self._counted: dict[int, int] = {}
-        """Guesses of the form `initial + step * n`, by key: the step."""
+        self._pessimistic = False
         self._polls = bool(needs.operations) and _polls(needs)
 
     def execute(self) -> Flow | None:
@@ -85,24 +75,27 @@ class General:
             run.nobody(stmt.body, flow, emptied)
             return flow
         mark, first, record = len(run.env.trail), len(run.departures), run.record.mark()
-        steps = run.steps
-        self._head = {key: self._first_guess(key, value) for key, value in self._initial.items()}
-        if stmt.test is not None and stmt.after and _constant_zero(stmt.test.expr):
-            self._head = dict(self._initial)
+        if stmt.test is None or not stmt.after or not _constant_zero(stmt.test.expr):
+            self._head.guess()
         first_try = self._first_try(enters, always, first, mark, record) if self._polls else None
         outcome: _Outcome | None = None
         for attempt in range(MAX_ATTEMPTS):
+            # Loops inside are repeated with every attempt: what repeating costs in all is bounded.
+            if attempt == MAX_ATTEMPTS - 1 or run.repeated > MAX_REPEATED:
+                self._pessimistic = True
             if attempt:
                 run.record.rollback(record)
                 run.env.undo(mark)
                 del run.departures[first:]
-                if attempt == MAX_ATTEMPTS - 1 or run.steps - steps > MAX_RERUN:
-                    self._give_up()
-            for key, value in self._head.items():
-                run.env.set(key, value)
+            if self._pessimistic:
+                self._split = self._split if self._polls else LANE
+                self._head.give_up()
+            self._head.set()
+            steps = run.steps
             outcome = self._iterate(enters, always, first)
             if self._pessimistic or self._settled(outcome):
                 break
+            run.repeated += run.steps - steps
         assert outcome is not None
         if first_try is not None:
             general = run.record.take(record)
@@ -116,19 +109,16 @@ class General:
             return None
         return without(run.domain, flow, outcome.others, stmt, stmt.text, stmt.test_span, False)
 
-    _pessimistic = False
-
     def _first_try(self, enters: int, always: bool, first: int, mark: int, record: tuple[int, ...]) -> Tail | None:
         """What the first iteration of a polling loop does: later ones only repeat it for those still waiting."""
-        run, head = self._run, self._head
-        self._head = dict(self._initial)
-        for key, value in self._head.items():
-            run.env.set(key, value)
+        run, guessed = self._run, self._head.values
+        self._head.start_over()
+        self._head.set()
         self._iterate(enters, always, first)
         tail = run.record.take(record)
         run.env.undo(mark)
         del run.departures[first:]
-        self._head = head
+        self._head.values = guessed
         return tail if tail.events else None
 
     def _entry(self) -> tuple[bool, int | None]:
@@ -151,64 +141,6 @@ class General:
             return False, None
         return sure == threads, sure | maybe
 
-    def _first_guess(self, key: Key, value: Value) -> Value:
-        """`initial + step * n` for what the loop counts up; any value of the initial uniformity for the rest."""
-        domain, threads = self._run.domain, self._flow.reach.threads
-        value = domain.restrict(value, threads)
-        step = self._step(key)
-        if step and isinstance(value, (Known, Opaque)):
-            if step > 1 or domain.floor(value, threads)[0] < CTA:
-                times = domain.binary("*", domain.fresh(CTA, why="changes in a loop"), domain.const(step))
-                guess = domain.binary("+", value, times)
-                if isinstance(guess, Opaque) and isinstance(guess.key, int):
-                    self._counted[guess.key] = step
-                return guess
-        return self._guess(value)
-
-    def _step(self, key: Key) -> int:
-        """What a loop adds to a variable is a multiple of this; 0 when it does more than add, at one place."""
-        symbol = key[0] if isinstance(key, tuple) else key
-        if self._needs.written.get(symbol) != 1:
-            return 0
-        for assign in self._needs.assigns:
-            if assign.symbol is symbol:
-                expr = assign.value.expr
-                while isinstance(expr, Cast):
-                    expr = expr.arg
-                if not isinstance(expr, Binary) or expr.op != "+":
-                    return 0
-                own = expr.left
-                while isinstance(own, Cast):
-                    own = own.arg
-                if not isinstance(own, (Var, Element)) or own.symbol is not symbol:
-                    return 0
-                form = self._run.domain.affine.form(self._run.eval.value(expr.right, self._flow))
-                offset = None if form is None else form.offset.constant
-                if form is None or offset is None:
-                    return 1
-                return max(1, gcd(offset, *(by for _, by in form.terms)))
-        return 0
-
-    def _guess(self, value: Value) -> Value:
-        """A value of any iteration that is as uniform as the initial one."""
-        domain, threads = self._run.domain, self._flow.reach.threads
-        value = domain.restrict(value, threads)
-        if isinstance(value, Pointer) and value.cta is None:
-            return replace(value, offset=self._guess(value.offset))
-        level, varies = domain.floor(value, threads)
-        return self._like(domain.fresh(level, varies, "changes in a loop"), value)
-
-    def _like(self, fresh: Opaque, *values: Value) -> Opaque:
-        return self._run.domain.mark_signed(fresh, *values)
-
-    def _give_up(self) -> None:
-        domain = self._run.domain
-        self._pessimistic = True
-        self._split = self._split if self._polls else LANE
-        for key, value in self._head.items():
-            _, varies = domain.floor(value, self._flow.reach.threads)
-            self._head[key] = domain.mark_signed(domain.fresh(LANE, varies, "changes in a loop"))
-
     # ------------------------------------------------------------------------------------------- one run
     def _at_head(self, enters: int) -> Flow:
         reach = self._flow.reach
@@ -226,7 +158,7 @@ class General:
         fact.state, fact.always = needs.state, always
         run.record.loops.append(fact)
         run.loops = (*loops, fact)
-        scope = Scope(stmt, len(run.env.trail) - len(self._head))
+        scope = Scope(stmt, len(run.env.trail) - len(self._head.values))
         run.scopes.append(scope)
         run.record.enter("loop", stmt.text, stmt.test_span, self._flow.reach)
         head = self._at_head(enters)
@@ -252,7 +184,7 @@ class General:
                 test, top, out = run.split(stmt.test.expr, head, stmt, "loop", stmt.text, stmt.test_span)
                 run.use_test(stmt, needs, head.reach)
                 leaves = out is not None
-                at_test = {key: run.eval.current(key) for key in self._head}
+                at_test = {key: run.eval.current(key) for key in self._head.values}
         jumps: list[Jump] = []
         back: Flow | None = None
         split, varies = GRID, False
@@ -289,7 +221,7 @@ class General:
         return _Outcome(test, top, back, values, jumps, others, leaves, at_test, split, varies)
 
     def _keys(self, scope: Scope) -> Iterator[Key]:
-        return iter(dict.fromkeys([*self._head, *(key for key, _ in self._run.env.trail[scope.mark :])]))
+        return iter(dict.fromkeys([*self._head.values, *(key for key, _ in self._run.env.trail[scope.mark :])]))
 
     def _lowered(self, top: Reach, back: Reach) -> tuple[Uniformity, bool]:
         """How finely the threads of the next iteration differ from those of this one."""
@@ -309,89 +241,28 @@ class General:
         if not wanted:
             return None
         mark = len(run.env.trail)
-        for key, value in self._initial.items():
+        for key, value in self._head.initial.items():
             run.env.set(key, value)
         counted = count(run, stmt, wanted, self._flow)
         run.env.undo(mark)
         return counted
 
-    # ------------------------------------------------------------------------------------------ the fixpoint
     def _settled(self, outcome: _Outcome) -> bool:
         """Whether the guess holds; lowers or refines it where it does not."""
-        domain = self._run.domain
+        head = self._head
         if outcome.back is None or outcome.top is None:
             # No second iteration: the head holds the initial values.
-            if all(self._head[key] is value for key, value in self._initial.items()):
+            if all(head.values[key] is value for key, value in head.initial.items()):
                 return True
-            self._head = dict(self._initial)
+            head.start_over()
             return False
         good = True
-        if self._polls:
-            pass
-        elif outcome.next_split < CTA and outcome.next_split < self._split:
-            self._split, self._varies, good = outcome.next_split, self._varies or outcome.next_varies, False
-        elif outcome.next_split < CTA and outcome.next_varies and not self._varies:
-            self._varies, good = True, False
-        threads = outcome.top.reach.threads
-        for key, head in self._head.items():
-            end = outcome.values.get(key, head)
-            if end is head:
-                if head is not self._initial[key]:
-                    self._head[key], good = self._initial[key], False
-                continue
-            pieces: list[tuple[int, Value]] = []
-            for mask, part in domain.parts(end, threads):
-                for inner, own in domain.parts(head, mask):
-                    initial = domain.restrict(self._initial[key], inner)
-                    if domain.same(part, own):
-                        pieces += domain.parts(initial, inner)
-                        if not domain.same(own, initial) and own is not initial:
-                            good = False
-                        continue
-                    piece, fine = self._changed(inner, own, part, initial)
-                    good = good and fine
-                    pieces += domain.parts(piece, inner)
-            rest = domain.everyone & ~threads
-            if rest:
-                pieces += domain.parts(self._initial[key], rest)
-            if not good:
-                self._head[key] = domain.gather(pieces)
-        return good
-
-    def _changed(self, mask: int, head: Value, end: Value, initial: Value) -> tuple[Value, bool]:
-        """The head value for threads that change it, and whether the present one is good enough."""
-        domain = self._run.domain
-        if isinstance(head, Pointer) and isinstance(end, Pointer) and head.symbol is end.symbol and head.cta is end.cta:
-            offset, fine = self._changed(
-                mask, head.offset, end.offset, initial.offset if isinstance(initial, Pointer) else initial
-            )
-            return (head if fine else replace(head, offset=offset)), fine
-        if isinstance(head, Opaque) and isinstance(head.key, int) and head.key in self._counted:
-            if self._advances(head, end, mask, self._counted[head.key]):
-                return head, True
-            return self._guess(initial), False
-        end = domain.restrict(end, mask)
-        level, varies = least(domain.floor(end, mask), domain.floor(domain.restrict(initial, mask), mask))
-        signed = domain.signed(end) or domain.signed(domain.restrict(initial, mask))
-        if isinstance(head, Opaque):
-            sign_holds = not signed or domain.signed(head)
-            says_so = head.uniformity < level or head.varies or not varies
-            if sign_holds and head.uniformity <= level and says_so:
-                return head, True
-            level, varies = least((level, varies), (head.uniformity, head.varies))
-        why = end.why if isinstance(end, Opaque) and end.why else "changes in a loop"
-        value = domain.fresh(level, varies, why)
-        return (domain.mark_signed(value) if signed else value), False
-
-    def _advances(self, head: Opaque, end: Value, mask: int, step: int) -> bool:
-        """Whether an iteration adds the same multiple of `step` for the whole block."""
-        domain = self._run.domain
-        added = domain.restrict(domain.binary("-", end, head), mask)
-        form = domain.affine.form(added)
-        if form is None or domain.floor(added, mask)[0] < CTA or domain.signed(added):
-            return False
-        offset = form.offset.constant
-        return offset is not None and offset % step == 0 and all(by % step == 0 for _, by in form.terms)
+        if outcome.next_split < CTA and not self._polls:
+            if outcome.next_split < self._split:
+                self._split, self._varies, good = outcome.next_split, self._varies or outcome.next_varies, False
+            elif outcome.next_varies and not self._varies:
+                self._varies, good = True, False
+        return head.settle(outcome.values, outcome.top.reach.threads) and good
 
     # ---------------------------------------------------------------------------------------------- the exit
     def _leave(self, outcome: _Outcome, mark: int) -> Flow | None:
@@ -404,15 +275,17 @@ class General:
         for key in keys:
             found: list[Value] = []
             if outcome.leaves_at_test:
-                found.append(at_exit.get(key, outcome.values.get(key, self._initial.get(key) or run.eval.current(key))))
+                found.append(
+                    at_exit.get(key, outcome.values.get(key, self._head.initial.get(key) or run.eval.current(key)))
+                )
             for jump in outcome.jumps:
-                found.append(jump.changes.get(key, self._head.get(key) or run.eval.current(key)))
+                found.append(jump.changes.get(key, self._head.values.get(key) or run.eval.current(key)))
             if not found:
                 continue
             value = found[0]
             for other in found[1:]:
                 value = domain.join(value, other, level, varies)
-            if value is self._initial.get(key):
+            if value is self._head.initial.get(key):
                 continue
             merged[key] = self._left(value, level, varies, outcome)
         run.env.undo(mark)
@@ -431,7 +304,7 @@ class General:
         for mask, part in domain.parts(value, domain.everyone):
             if isinstance(part, Opaque):
                 floor = least((part.uniformity, part.varies), (level, varies))
-                part = self._like(domain.fresh(*floor, part.why), part)
+                part = domain.mark_signed(domain.fresh(*floor, part.why), part)
             elif isinstance(part, Pointer):
                 part = replace(part, offset=self._left(part.offset, level, varies, outcome))
             pieces.append((mask, part))

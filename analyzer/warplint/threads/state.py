@@ -55,6 +55,7 @@ class State:
         self.departures: list[Departure] = []
         self.steps = 0
         self.unrolled = 0
+        self.repeated = 0
         self._symbols: dict[int, list[Symbol]] = {}
 
     def jump(self, flow: Flow, kind: str, target: object) -> None:

@@ -42,48 +42,50 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warplint.finding import Finding, Level, Symptom
-from warplint.program.ir import Symbol
+from warplint.machine import Execution
+from warplint.machine.memory import Hazard, Order
 from warplint.rule import Rule
-from warplint.source import Span
-from warplint.threads.facts import Event, Pointer, Roles
-from warplint_rules._first import read_after
-from warplint_rules._say import Reporter, line, location, sites, spelled, under, who
-from warplint_rules._words import has_opaque
+from warplint_rules._executed import at, made_by, place, storage
+from warplint_rules._hazards import grouped, loose_waits, pending_copy
+from warplint_rules._say import Reporter, location, reached, sites
 
-RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT)
+RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True, supersedes=("smem-race",))
 SAY = Reporter(__name__, RULE)
 
-_WAITS = ("cp.async.wait_group", "cp.async.wait_all", "cp.async.mbarrier.arrive", "cuda::*")
+
+def check(execution: Execution) -> Iterator[Finding]:
+    """Copies that nobody waits for, and copies that only their own threads know to be complete."""
+    roles = execution.roles
+    waits = sites(reached(roles, "cp.async.wait_group", "cp.async.wait_all"))
+    for first, hazards in grouped(execution, _early):
+        pending = hazards[0].order is Order.INCOMPLETE
+        if pending and loose_waits(roles, first):
+            continue  # cp-async-wait-too-loose
+        second = hazards[0].second
+        missing = (
+            "with no wait for the copy"
+            if pending
+            else "with no barrier after the wait, so that only the copying threads know that it is complete"
+        )
+        yield SAY.at(
+            roles,
+            second.span,
+            f"{storage(second)[:1].upper()}{storage(second)[1:]} is accessed by {made_by(execution, second)} {missing} "
+            f"(`cp.async` at line {at(execution, first.span)} by {made_by(execution, first)}).",
+            threads=made_by(execution, second),
+            why="The copies are asynchronous and a barrier does not wait for them; a wait covers the copies of the "
+            "executing thread alone. The access may find old bytes.",
+            remedy="Execute `cp.async.wait_group` (or `wait_all`) in the copying threads, then a barrier, before the "
+            "access.",
+            related=[
+                place(execution, first, "the copy"),
+                *(location(roles, wait.op.span, "waits here") for wait in waits if wait.reach.threads & first.threads),
+            ],
+        )
 
 
-def check(roles: Roles) -> Iterator[Finding]:
-    """Copies of threads that execute no wait of any kind, into a variable that ordinary code reads afterwards."""
-    copies = [event for event in roles.of("cp.async") if event.reach.threads]
-    if not copies or has_opaque(roles):
-        return
-    waiting = 0
-    for event in roles.of(*_WAITS):
-        waiting |= event.reach.threads
-    by_symbol: dict[Symbol, list[Event]] = {}
-    for event in copies:
-        value = event.values.get("dst")
-        if isinstance(value, Pointer) and not event.reach.threads & waiting:
-            by_symbol.setdefault(value.symbol, []).append(event)
-    for symbol, events in by_symbol.items():
-        first = events[0]
-        read = read_after(roles, first.op, symbol)
-        if read is not None:
-            yield _finding(roles, symbol, sites(events), read)
-
-
-def _finding(roles: Roles, symbol: Symbol, copies: list[Event], read: Span) -> Finding:
-    first = copies[0]
-    return SAY.at(
-        roles,
-        read,
-        f"`{symbol.name}` is read here and no thread has waited for the {spelled(first)} that "
-        f"{who(roles, first.reach)} issue{under(roles, first.guards)} (line {line(roles, first.op.span)}) to fill it.",
-        why="The copies are asynchronous and a barrier does not wait for them: the read may find old bytes.",
-        remedy="Execute `cp.async.wait_group` (or `wait_all`) in the copying threads, then a barrier, before the read.",
-        related=[location(roles, event.op.span, "copied here") for event in copies],
-    )
+def _early(hazard: Hazard) -> bool:
+    if pending_copy(hazard):
+        return True
+    unjoined = hazard.order in (Order.UNJOINED, Order.SAME_WARP)
+    return hazard.first.what == "cp.async" and unjoined and not hazard.second.write

@@ -78,7 +78,7 @@ def _outcome(execution: Execution, outcome: Outcome) -> Iterator[Cause]:
     broken = broken or any(record.faults for record in outcome.barriers.values())
     late = any(wait.late for record in outcome.barriers.values() for wait in record.waits)
     if broken or late:
-        for look in (_never_waited, _starts, _trips, _repeated):
+        for look in (_starts, _repeated, _never_waited, _trips):
             found = list(look(execution, outcome))
             if found:
                 yield found[0]
@@ -133,7 +133,7 @@ def _counts(execution: Execution, outcome: Outcome) -> Iterator[Cause]:
             span = expecting[0].span if expecting else record.init
             copies = tuple(a.span for a in record.current if a.how == "copy")
             yield Cause("mbarrier-tx-bytes-mismatch", span, outcome, record, blocked, others=(*copies, blocked.span))
-        elif twin := _twin(outcome, record):
+        elif execution.roles.launch.cluster is not None and (twin := _twin(outcome, record)):
             yield Cause("mbarrier-arrival-count-mismatch", record.init, outcome, record, blocked, "peer",
                         others=(*_spans(twin.phases[0]), blocked.span), detail={"twin": twin})  # fmt: skip
         elif record.pending > 0 and _final(execution, outcome, record):
@@ -418,8 +418,8 @@ def _stale(outcome: Outcome) -> Iterator[Cause]:
             if record is None:
                 continue
             wait = _last_wait(record, hazard)
-            if wait is None:
-                continue
+            if wait is None or wait.span.start > hazard.second.span.start:
+                continue  # a wait behind the use is none for it
             rule = "mbarrier-wrong-initial-phase" if wait.phase < 0 else "mbarrier-phase-error"
             yield Cause(rule, wait.span, outcome, record, wait, "passes", (hazard.second.span, hazard.first.span),
                         {"hazard": hazard})  # fmt: skip
@@ -553,9 +553,10 @@ def _waits_between(outcome: Outcome, arrival: Arrival, hazard: Hazard) -> bool:
 
 
 def has_waited(outcome: Outcome, hazard: Hazard) -> bool:
-    """The threads of the later access have waited for a barrier on which the earlier one completes."""
+    """The threads of the later access have waited, before it, for a barrier on which the earlier one completes."""
     for key, _ in hazard.first.done:
         record = _mbarrier(outcome, key)
-        if record is not None and _last_wait(record, hazard) is not None:
+        wait = _last_wait(record, hazard) if record is not None else None
+        if wait is not None and wait.span.start < hazard.second.span.start:
             return True
     return False

@@ -64,8 +64,12 @@ def load_to_mbarrier(
             targets = list(range(world.scenario.ctas))
         strands = world.strands_of(agent, by)
         knowledge = world.strands.published(strands)
+        # With cta_group::2 the barrier may be that of the pair's leader, whichever CTA of the pair gets the data.
+        named = operands.get("barrier")
+        paired = op.mods.get("cta_group") == 2 and isinstance(named, v.Place) and named.cta is not None
         for cta in targets:
-            target = (cta, *key[1:])
+            owner = (cta & ~1 | key[0] & 1 if paired else cta) if spread else key[0]
+            target = (owner, *key[1:])
             barrier = world.mbarriers.get(target)
             if barrier is None:
                 world.fault("uninitialised", agent, instruction.span, label_of(target))
