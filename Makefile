@@ -31,7 +31,7 @@ lint: $(VENV)/.stamp  ## ruff
 	$(BIN)/ruff format --check .
 
 types: $(VENV)/.stamp  ## pyright
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 bench: $(VENV)/.stamp  ## ratios to the bare parse and to bare Python (CORPUS=folder of .cu files)
 	$(BIN)/python tests/bench/bench.py $(if $(CORPUS),--corpus $(CORPUS),)

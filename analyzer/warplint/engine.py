@@ -381,10 +381,13 @@ def _lines(finding: Finding) -> set[tuple[str, int]]:
 
 def _fingerprinted(kernels: Iterable[KernelReport], source: SourceFile) -> Iterator[KernelReport]:
     """Gives each finding an identity that survives shifted lines: rule, kernel, text of the line, how manieth."""
-    from hashlib import sha256
-
     count: dict[str, int] = {}
     for kernel in kernels:
+        if not kernel.findings:
+            yield kernel
+            continue
+        from hashlib import sha256
+
         findings = []
         for finding in kernel.findings:
             text = " ".join(source.line_text(finding.location.line).split())
@@ -392,4 +395,4 @@ def _fingerprinted(kernels: Iterable[KernelReport], source: SourceFile) -> Itera
             nth = count[base] = count.get(base, -1) + 1
             digest = sha256(f"{base}\0{nth}".encode("utf-8", "replace")).hexdigest()[:16]
             findings.append(replace(finding, fingerprint=digest))
-        yield replace(kernel, findings=tuple(findings)) if findings else kernel
+        yield replace(kernel, findings=tuple(findings))

@@ -119,7 +119,8 @@ class TreeNode:
     threads: str
     """For people: "warps 4-7 (128)", "1 of 32 lanes of warp 3"."""
     mask: str
-    """Hexadecimal bitset over the threads of the block (bit = linear thread index); an upper bound if `certain` is false."""
+    """Hexadecimal bitset over the threads of the block (bit = linear thread index); an upper bound if `certain` is
+    false."""
     count: int
     certain: bool
     items: tuple[TreeNode | TreeOp, ...] = ()

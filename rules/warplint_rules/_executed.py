@@ -1,4 +1,4 @@
-"""For rules that judge an `Execution`: accesses, hazards and waits in words, each fault said once over all scenarios."""
+"""For rules that judge an `Execution`: accesses, hazards and waits in words, each fault said once over scenarios."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def storage(access: Access) -> str:
 
 
 def span_of(first: int, last: int) -> str:
-    """"3" or "3-7"."""
+    """One number, or a range: `3`, `3-7`."""
     return str(first) if last <= first else f"{first}-{last}"
 
 
@@ -77,11 +77,10 @@ def place(execution: Execution, access: Access, role: str) -> Location:
 
 def steps(execution: Execution, outcome: Outcome, *spans: Span, target: object = None) -> list[Location]:
     """The executed protocol up to the fault, at most a dozen lines: those on `target` or at the places given."""
-    chosen = [
-        step for step in outcome.steps if step.span in spans or (target is not None and step.target == target)
-    ]
+    chosen = [step for step in outcome.steps if step.span in spans or (target is not None and step.target == target)]
     return [
-        location(execution.roles, step.span, f"{party(execution, step.who)}: {step.text}") for step in chosen[-MAX_STEPS:]
+        location(execution.roles, step.span, f"{party(execution, step.who)}: {step.text}")
+        for step in chosen[-MAX_STEPS:]
     ]
 
 

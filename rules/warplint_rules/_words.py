@@ -151,15 +151,15 @@ def is_remote(roles: Roles, event: Event) -> bool:
         return False
     value = event.values.get("barrier")
     if isinstance(value, Pointer) and value.cta is not None:
-        return not _own_rank(value.cta)
+        return not own_rank(value.cta)
     if event.op.mods.get("remote") or event.op.mods.get("multicast") or event.name in REMOTE_OPS:
         return True
     if "cta" in event.values:
-        return not _own_rank(event.values["cta"])
+        return not own_rank(event.values["cta"])
     return event.name.startswith("cp.async.bulk.tensor") and event.op.mods.get("cta_group") == 2
 
 
-def _own_rank(rank: Value) -> bool:
+def own_rank(rank: Value) -> bool:
     """A rank operand that is this CTA's own rank names a word of its own shared memory."""
     return getattr(rank, "key", None) in ("cluster_ctarank", ("special", "cluster_ctarank"))
 

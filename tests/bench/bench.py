@@ -2,8 +2,9 @@
 
     python tests/bench/bench.py [--corpus DIR] [--repeat N]
 
-Prints a table. Ratios are what counts: both sides of each run on the same machine in the same minute, the sides of a pair
-in turn, and the best of the repeats is taken, since noise only ever adds. Without a corpus the bundled artifacts serve.
+Prints a table. Ratios are what counts: both sides of each run on the same machine in the same minute, the sides of
+a pair in turn, and the best of the repeats is taken, since noise only ever adds. Without a corpus the bundled
+artifacts serve.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ def structural(corpus: list[Path], repeat: int) -> None:
     """Linting in this process against the bare parse of the same bytes, start-up apart."""
     import tree_sitter
     import tree_sitter_cuda
+
     from warplint.engine import Settings, lint_bytes
 
     parser = tree_sitter.Parser(tree_sitter.Language(tree_sitter_cuda.language()))
@@ -82,7 +84,7 @@ def memory(path: Path) -> None:
 
 def main() -> None:
     """Run the benchmark."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--corpus", type=Path, default=ROOT / "fixtures" / "artifacts")
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()

@@ -1,7 +1,7 @@
 """Kernels that TVM generated from our own TIRx sources, sound or with exactly one fault, judged as a user would.
 
-`make generated` makes them (one virtual environment for each TVM version) and `make test-all` points here; without them the
-tests skip. The index beside the files says which rule must speak, at which line, and what else may.
+`make generated` makes them (one virtual environment for each TVM version) and `make test-all` points here; without
+them the tests skip. The index beside the files says which rule must speak, at which line, and what else may.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
+
 from warplint.engine import Settings, lint_bytes
 from warplint.finding import Finding, Level, Verdict
 
@@ -21,7 +22,7 @@ VERSIONS = ("tvm026", "tvm027")
 pytestmark = pytest.mark.generator
 
 
-def _excerpt_tool():  # noqa: ANN202
+def _excerpt_tool():
     """The generators' own tool (a script beside them, not a package)."""
     spec = spec_from_file_location("excerpt", SOURCES / "excerpt.py")
     assert spec is not None and spec.loader is not None

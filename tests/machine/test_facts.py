@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from tests.machine.build import BARS, TID, Builder, bar, below, run
 from warplint.machine.memory import Order
 from warplint.machine.outcome import Outcome
 from warplint.program import ir
-
-from tests.machine.build import BARS, TID, Builder, bar, below, run
 
 WARP0 = below(32)
 LEADER = ir.Binary("==", TID, ir.Const(0))

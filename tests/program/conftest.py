@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ def low() -> Callable[..., list[str]]:
 def body() -> Callable[..., list[str]]:
     """Lower the body of a kernel `k(int* p, int n)` to lines, helpers before it given apart."""
 
-    def run(text: str, before: str = "", **options: object) -> list[str]:
+    def run(text: str, before: str = "", **options: Any) -> list[str]:
         return lines(f"{before}\n__global__ void k(int* p, int n) {{\n{text}\n}}", **options)
 
     return run

@@ -110,7 +110,9 @@ def test_condition_text_is_as_written():
     from tests.program.build import module
 
     kernel = module("__global__ void k(int* p) {\n  if ((((int)threadIdx.x) % 32) == 0) p[0] = 1; }").kernels[0]
-    assert kernel.body.body[0].text == "(((int)threadIdx.x) % 32) == 0"
+    first = kernel.body.body[0]
+    assert isinstance(first, ir.If)
+    assert first.text == "(((int)threadIdx.x) % 32) == 0"
 
 
 def test_deep_nesting_ends(body):

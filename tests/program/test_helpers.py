@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from warplint.program import ir
+
 ARRIVE = """__device__ void arrive(unsigned a, unsigned c) {
   asm volatile("mbarrier.arrive.shared.b64 _, [%0], %1;" :: "r"(a), "r"(c)); }
 __device__ unsigned u32(const void* q) { return (unsigned)__cvta_generic_to_shared(q); }
@@ -44,7 +46,9 @@ def test_spans_and_chain_of_an_inlined_operation():
         "  release(bar + 1); }"
     )
     kernel = module(text).kernels[0]
-    op = kernel.body.body[-1].op
+    last = kernel.body.body[-1]
+    assert isinstance(last, ir.Do)
+    op = last.op
     source = kernel.source
     assert source.text(op.span).startswith("release(bar + 1)")
     assert [source.text(span) for span in op.chain] == ["release(bar + 1)", "arrive(u32(b), 2)"]
@@ -382,3 +386,29 @@ def test_undefined_class_may_synchronise(body):
     assert body("Fragment acc; acc.fill(0);")[-1] != opaque.replace("Pipeline::producer_acquire", "Fragment::fill")
     found = body("Pipeline pipe; acquire(pipe, n);")
     assert found[-1] == "  opaque: `acquire` is not defined in this file and may synchronise"
+
+
+def test_comments_among_the_arguments_of_a_long_call(low):
+    names = ", ".join(f"int c{i}" for i in range(40))
+    values = ", ".join(f"n + {i} /* ) }} , */ // ( {{ ,\n" for i in range(40))
+    text = (
+        f"__device__ void f({names}, unsigned bar) {{\n"
+        '  asm volatile("mbarrier.arrive.shared.b64 _, [%0], %1;" :: "r"(bar), "r"(c39)); }\n'
+        f"__global__ void k(int n) {{ __shared__ long long b; f({values}, (unsigned)__cvta_generic_to_shared(&b)); }}"
+    )
+    assert bare(low(text))[-1] == "  %0 = mbarrier.arrive barrier=&b+0 count=(n + 39)"
+
+
+def test_a_comment_between_a_name_and_its_parenthesis_hides_nothing(body):
+    assert bare(body("__syncthreads /* all */ ();")) == ["  %0 = bar.sync.cta"]
+    assert bare(body("__syncthreads // all\n ();")) == ["  %0 = bar.sync.cta"]
+    assert bare(body("int w = __shfl_sync /* x */ (0xffffffff, n, 0);"))[0].startswith("  %0 = shfl.sync")
+
+
+def test_callee_in_parentheses(body):
+    before = "__device__ void all() { __syncthreads(); }"
+    assert bare(body("(all)();", before)) == ["  %0 = bar.sync.cta"]
+
+
+def test_assembly_with_a_goto(body):
+    assert bare(body('asm goto ("bar.sync 0;" ::::);'))[0].strip() != ""

@@ -159,3 +159,18 @@ def test_object_macro_sees_the_names_where_it_is_used(body):
     before = "#define BAR_ADDR (base + 8)\n#define SELF SELF + SELF\n"
     assert body("int base = n; p[0] = BAR_ADDR;", before) == ["  base = n", "  store p : 4 = (base + 8)"]
     assert body("int v = SELF;", before)
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("(n) + (m) * 4", "(n + (m * 4))"),
+        ("(n) - (m) + 1", "((n - m) + 1)"),
+        ("(n) * (m) + 1", "((n * m) + 1)"),
+        ("(n) + 1", "(n + 1)"),
+        ("(n) + (m) * 4 << 1", "((n + (m * 4)) << 1)"),
+        ("(int) + m", "m"),
+    ],
+)
+def test_parenthesised_variables_are_no_casts(body, expression, expected):
+    assert body(f"int m = 2; int v = {expression};") == ["  m = 2", f"  v = {expected}"]

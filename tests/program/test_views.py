@@ -106,3 +106,22 @@ def test_records_of_a_function(body):
 
 def test_alias_of_a_function(body):
     assert body("using word = unsigned char; p[0] = sizeof(word);") == ["  store p : 4 = 1"]
+
+
+def test_descriptor_arithmetic_in_an_effect_free_helper(body):
+    before = DESCRIPTOR + (
+        "__device__ unsigned long long moved(unsigned long long base, int offset) {\n"
+        "  Descriptor desc; desc.desc_ = base; desc.lo += (unsigned)offset; return desc.desc_; }\n"
+    )
+    low = "((base & 18446744069414584320) | (u32((u32(base) + u32(n))) & 4294967295))"
+    found = body("unsigned long long base = 5 + n; unsigned long long v = moved(base, n);", before)
+    assert found[-1] == f"  v = {low}"
+
+
+def test_aggregate_in_an_effect_free_helper_with_branches(body):
+    before = (
+        "struct Pair { int a; int b; };\n"
+        "__device__ int pick(int v) { Pair q{v, 2}; int old = q.a; if (v > 3) { q.a = 7; } else { q.b = 9; }\n"
+        "  return q.a + q.b + old; }\n"
+    )
+    assert body("p[0] = pick(n);", before) == ["  store p : 4 = ((n > 3) ? (9 + n) : ((n + 9) + n))"]

@@ -35,7 +35,7 @@ BODIES = {
     "conditional groups": "\n" + "#if 1\n" * DEEP + "x = 1;\n" + "#endif\n" * DEEP,
     "untaken groups": "\n" + "#if 0\n" * DEEP + "x = 1;\n" + "#endif\n" * DEEP,
     "else groups": "\n" + "#if A\n#else\n" * DEEP + "x = 1;\n" + "#endif\n" * DEEP,
-    "asm operands": "asm volatile(\"\" :: " + ", ".join(['"r"(x)'] * DEEP) + ");",
+    "asm operands": 'asm volatile("" :: ' + ", ".join(['"r"(x)'] * DEEP) + ");",
     "asm braces": 'asm volatile("' + "{" * DEEP + "}" * DEEP + '");',
     "asm lines": 'asm volatile("' + "add.u32 a, a, 1; " * DEEP + '");',
 }
@@ -74,7 +74,8 @@ FILES = {
     "helpers that double": "".join(f"__device__ void f{i}() {{ f{i + 1}(); f{i + 1}(); }}\n" for i in range(60))
     + "__device__ void f60() { __syncthreads(); }\n__global__ void deep() { f0(); }",
     "recursion": "__device__ void f(int n) { if (n) f(n - 1); __syncthreads(); }\n__global__ void deep() { f(9); }",
-    "templates of templates": "template <int N> __device__ void f() { f<N + 1>(); }\n__global__ void deep() { f<0>(); }",
+    "templates of templates": "template <int N> __device__ void f() { f<N + 1>(); }\n"
+    "__global__ void deep() { f<0>(); }",
     "typedefs of typedefs": "typedef int t0;\n"
     + "".join(f"typedef t{i} t{i + 1};\n" for i in range(DEEP))
     + f"__global__ void deep(t{DEEP} x) {{}}",

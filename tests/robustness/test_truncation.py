@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.robustness.kernels import BARRIER, PIPELINE, SETTINGS, lint, loud, whole
-from warplint.finding import Verdict
+from warplint.finding import FileReport, Verdict
 
 DATA = PIPELINE.encode()
 FIRST = PIPELINE.index('extern "C"'), PIPELINE.index("}\n", PIPELINE.index("part[3];")) + 1
@@ -27,7 +27,7 @@ def test_every_length(part: int) -> None:
     whole_first = lint(DATA, STRUCTURAL).kernels[0]
     for size in range(part * len(DATA) // SLICES, (part + 1) * len(DATA) // SLICES):
         report = lint(DATA[:size], STRUCTURAL)
-        assert not loud(report), size  # text that is missing is no fault of the kernel
+        assert not _elsewhere(report, size), size  # text that is missing is no fault of the kernel
         if FIRST[0] + 40 < size < FIRST[1]:
             assert _incomplete(report), size
         if size > FIRST[1]:
@@ -40,7 +40,7 @@ def test_every_length(part: int) -> None:
 def test_lengths_that_are_executed(part: int) -> None:
     for size in range(SECOND[0] + part * 7, len(DATA) + 1, 14):
         report = lint(DATA[:size])
-        assert not loud(report), size
+        assert not _elsewhere(report, size), size
         assert report.kernels[0] == whole().kernels[0], size
 
 
@@ -59,5 +59,11 @@ def test_a_fault_before_the_cut_stays_a_fault() -> None:
     assert report.kernels[0].verdict is Verdict.INCOMPLETE
 
 
-def _incomplete(report) -> bool:
+def _elsewhere(report: FileReport, size: int) -> list[tuple[str, int]]:
+    """What is said about other lines than the last: a token cut in half is another token (a mask of fewer digits)."""
+    last = DATA[:size].count(b"\n") + 1
+    return [(rule, line) for rule, line in loud(report) if line != last]
+
+
+def _incomplete(report: FileReport) -> bool:
     return bool(report.reasons) or any(kernel.verdict is Verdict.INCOMPLETE for kernel in report.kernels)

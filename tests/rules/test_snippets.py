@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from tests.fixtures import expectations
 
+from tests.fixtures import expectations
 from warplint.engine import lint_bytes
 from warplint.finding import Finding, Level
 from warplint.registry import LoadedRule, rules

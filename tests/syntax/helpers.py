@@ -47,7 +47,7 @@ def everything(root: Any) -> Iterator[Any]:
                 stack.append(node.body())
             for name in node.__struct_fields__:
                 value = getattr(node, name)
-                if isinstance(value, tuple | ast.Lazy) or isinstance(value, Struct):
+                if isinstance(value, tuple | ast.Lazy | Struct):
                     stack.append(value)
 
 

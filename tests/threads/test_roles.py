@@ -595,3 +595,29 @@ def test_what_is_only_not_understood_does_not_become_established() -> None:
     test = B.b("==", ir.Pure("mystery", (), False), WARP)
     reach = only(analysed(B.when(test, [B.do("work")])), "work").reach
     assert (reach.split, reach.varies) == (Uniformity.LANE, False)
+
+
+def test_loops_nested_beyond_reason_are_incomplete_and_quick() -> None:
+    body: list[ir.Stmt] = [B.do("work")]
+    for level in range(120):
+        count, phase = B.local(f"i{level}"), B.local(f"p{level}")
+        role = B.when(
+            B.b("==", WARP, level % 4), [B.assign(phase, B.b("^", B.var(phase), 1)), B.do("w", a=B.var(phase))]
+        )
+        step = [B.assign(count, B.b("+", B.var(count), 1))]
+        body = [
+            B.assign(count, 0),
+            B.assign(phase, 0),
+            B.loop(B.b("<", B.var(count), B.var(FLAG)), [*body, role], step),
+        ]
+    roles = analysed(*body, params=[FLAG])
+    assert any("loops nested deeper" in entry.reason for entry in roles.incomplete)
+    assert roles.events
+
+
+@pytest.mark.parametrize("op", ["+", "-", "*", "<<", ">>", "/", "%", "&", "<", "==", "!="])
+@pytest.mark.parametrize("huge", [(1 << 64) - 1, -(1 << 64) + 1, 1 << 63, 0, -1])
+def test_enormous_constants_are_unknown_not_a_crash(op: str, huge: int) -> None:
+    for left in (B.var(FLAG), B.TID, GLOBAL, B.b("+", B.var(FLAG), huge), B.b("*", GLOBAL, huge)):
+        for test in (B.b(op, left, huge), B.b(op, B.c(huge), left), B.b("==", B.b(op, left, huge), 7)):
+            analysed(B.when(test, [B.do("work")]), params=[FLAG])

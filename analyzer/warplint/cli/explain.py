@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
@@ -44,6 +43,8 @@ def list_rules(as_json: bool) -> int:
     """List the rules: name, level, symptom and what they find."""
     infos = _infos()
     if as_json:
+        import json
+
         click.echo(json.dumps({"schema": "warplint-rules/1", "rules": [_data(info) for info in infos]}, indent=2))
         return 0
     families: dict[str, list[RuleInfo]] = {}
@@ -90,6 +91,8 @@ def explain(rule: str, as_json: bool, color: str) -> int:
 
         raise click.UsageError(str(UnknownRule(rule, infos)))
     if as_json:
+        import json
+
         click.echo(json.dumps(_data(info), indent=2))
         return 0
     if wants_color(color, sys.stdout):

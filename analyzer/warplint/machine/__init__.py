@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from warplint.machine.compile import Code, Compiler
 from warplint.machine.outcome import Outcome
@@ -16,8 +16,7 @@ from warplint.threads.facts import Roles
 __all__ = ["Execution", "execute"]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Execution:
+class Execution(Struct, frozen=True, eq=False):
     """All executions of one kernel."""
 
     roles: Roles

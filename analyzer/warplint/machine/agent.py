@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from enum import Enum, auto
+
+from msgspec import Struct, field
 
 from warplint.machine import values as v
 from warplint.machine.values import Value
@@ -22,8 +23,7 @@ class Status(Enum):
     DONE = auto()
 
 
-@dataclass(slots=True, eq=False)
-class Wait:
+class Wait(Struct, eq=False):
     """Why an agent is blocked. `ready` is asked again whenever something changed; it completes the wait when it can."""
 
     what: str
@@ -39,8 +39,7 @@ class Wait:
     """For one-shot tests: makes the test fail, so that the agent can go on; used only when nothing else runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(Struct, frozen=True):
     """A divergence that may heal: its sides meet at code address `merge`."""
 
     number: int
@@ -49,8 +48,7 @@ class Split:
     """All threads that were together before."""
 
 
-@dataclass(slots=True, eq=False)
-class Agent:
+class Agent(Struct, eq=False):
     """A group of threads with one program counter."""
 
     number: int

@@ -9,8 +9,9 @@ does not know agents: it takes arrivals and says which generation completed. Wha
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from warplint.machine.strands import raise_to
 from warplint.source import Span
@@ -18,8 +19,7 @@ from warplint.source import Span
 MAX_COUNT = (1 << 20) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Arrival:
+class Arrival(Struct, frozen=True):
     """One contribution to a phase: who, from which line, how many arrivals, how many expected bytes."""
 
     cta: int
@@ -32,8 +32,7 @@ class Arrival:
     """`arrive`, `expect_tx`, `commit`, `cp.async`, `copy` (complete_tx of a bulk copy)."""
 
 
-@dataclass(slots=True)
-class Mbarrier:
+class Mbarrier(Struct):
     """One mbarrier object in the shared memory of one CTA.
 
     `completed` counts phases that are over: the current phase is number `completed`, its parity `completed & 1`.
@@ -111,8 +110,7 @@ class Mbarrier:
         self.count -= by
 
 
-@dataclass(slots=True)
-class NamedBarrier:
+class NamedBarrier(Struct):
     """Hardware barrier `id` of one CTA. Counts whole warps; `need` is in warps, None until the first arrival tells."""
 
     cta: int
@@ -149,8 +147,7 @@ class NamedBarrier:
         return True
 
 
-@dataclass(slots=True)
-class ClusterBarrier:
+class ClusterBarrier(Struct):
     """barrier.cluster: every live thread of every CTA of the cluster arrives once a generation."""
 
     generation: int = 0

@@ -8,9 +8,10 @@ control that may have divided comes together again stands a `MERGE`; it carries 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, Protocol
+
+from msgspec import Struct, field
 
 from warplint.machine import values as v
 from warplint.machine.slicing import BYTES, Slice, used_operands
@@ -83,8 +84,7 @@ class Kind(Enum):
     OPAQUE = auto()
 
 
-@dataclass(slots=True, eq=False)
-class Instruction:
+class Instruction(Struct, eq=False):
     """One step. Which fields are set depends on `kind`."""
 
     kind: Kind
@@ -114,8 +114,7 @@ class Instruction:
     text: str = ""
 
 
-@dataclass(slots=True)
-class Code:
+class Code(Struct):
     """A compiled kernel."""
 
     instructions: list[Instruction]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from enum import Enum
 from math import gcd
 from typing import Literal
+
+from msgspec import Struct, field
 
 from warplint.source import Span
 
@@ -38,8 +39,7 @@ class Order(Enum):
     """Joined, but the later tensor-memory access has no tcgen05.fence::after_thread_sync after the hand-over."""
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(Struct, frozen=True):
     """One piece of memory: a shared variable of one CTA (`name` is the variable), or its tensor memory."""
 
     cta: int
@@ -48,8 +48,7 @@ class Region:
     tensor: bool = False
 
 
-@dataclass(slots=True, eq=False)
-class Lanes:
+class Lanes(Struct, eq=False):
     """Where each thread of an access goes; shared by all accesses that go to the same places."""
 
     offsets: tuple[tuple[int, int], ...]
@@ -91,8 +90,7 @@ class Lanes:
         return all(_one(threads) for threads in self.cells(self.grain).values())
 
 
-@dataclass(slots=True, eq=False)
-class Access:
+class Access(Struct, eq=False):
     """One executed access. `lo..hi` bounds its bytes (columns for tensor memory), end exclusive."""
 
     region: Region
@@ -146,8 +144,7 @@ class Access:
         return self.what != "tcgen05.dealloc"
 
 
-@dataclass(frozen=True, slots=True)
-class Touch:
+class Touch(Struct, frozen=True):
     """Which threads of two accesses meet."""
 
     earlier: int
@@ -197,3 +194,17 @@ def touches(old: Access, new: Access, warp_size: int) -> Touch | None:
         if one_warp and not own and not _same_warp(first | second, warp_size):
             one_warp = False
     return Touch(earlier, later, own, one_warp)
+
+
+def meeting(old: Access, new: Access, threads: int, touch: Touch) -> int:
+    """The threads of the earlier access that touch a byte which `threads` touch in the later one."""
+    mine, theirs = old.lanes, new.lanes
+    if mine is None or theirs is None:
+        return touch.earlier
+    size = gcd(mine.grain, theirs.grain)
+    cells = mine.cells(size)
+    found = 0
+    for cell, by in theirs.cells(size).items():
+        if by & threads:
+            found |= cells.get(cell, 0)
+    return found

@@ -9,15 +9,14 @@ have waited, an access counts as made at that time by those threads: others are 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from warplint.machine.footprint import Access
 from warplint.machine.strands import Strand, Strands
 from warplint.source import Span
 
 
-@dataclass(slots=True)
-class GroupState:
+class GroupState(Struct):
     """Groups of one mechanism of one strand."""
 
     open: list[Access] = field(default_factory=list)

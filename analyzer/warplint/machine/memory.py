@@ -13,9 +13,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 
-from warplint.machine.footprint import Access, Order, Proxy, Region, Touch, touches
+from msgspec import Struct, field
+
+from warplint.machine.footprint import Access, Order, Proxy, Region, Touch, meeting, touches
 from warplint.machine.strands import Strand, Strands
 
 __all__ = ["Access", "Hazard", "Memory", "Order", "Proxy", "Region"]
@@ -24,8 +25,7 @@ MAX_HISTORY = 600
 """Accesses kept per region; a region with more is incomplete, not unchecked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Hazard:
+class Hazard(Struct, frozen=True):
     """Two conflicting accesses and what is missing between them."""
 
     first: Access
@@ -33,8 +33,7 @@ class Hazard:
     order: Order
 
 
-@dataclass(slots=True)
-class FenceLog:
+class FenceLog(Struct):
     """Fences of one kind by one strand, oldest first: when, and what the strand knew then."""
 
     times: list[int] = field(default_factory=list)
@@ -175,9 +174,12 @@ class Memory:
                 continue
             checked.add(id(strand.clock))
             for writer, time in old.strands:
-                if not strands.all[writer].threads & touch.earlier or strands.knows(
-                    strand, writer, time, touch.earlier
-                ):
+                threads = strands.all[writer].threads
+                if not threads & touch.earlier or strands.knows(strand, writer, time, touch.earlier):
+                    continue
+                # Warps that pair up by themselves know only their partner's part of the earlier access.
+                partners = meeting(old, new, strand.threads, touch)
+                if not threads & partners or strands.knows(strand, writer, time, partners):
                     continue
                 if touch.one_warp:
                     if not (strand.warp_joined >= time and strands.same_origin(strand.index, writer)):

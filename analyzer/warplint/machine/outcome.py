@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from warplint.machine.barriers import Arrival
 from warplint.machine.memory import Hazard
 from warplint.source import Span
 
 
-@dataclass(frozen=True, slots=True)
-class Party:
+class Party(Struct, frozen=True):
     """Who did something: a thread set of one CTA of the cluster."""
 
     cta: int
     threads: int
 
 
-@dataclass(slots=True)
-class WaitRecord:
+class WaitRecord(Struct):
     """One executed (or blocked) wait on an mbarrier by the threads of one strand."""
 
     who: Party
@@ -37,8 +36,7 @@ class WaitRecord:
     schedule it sees the parity flipped twice (recycled phase)."""
 
 
-@dataclass(slots=True)
-class BarrierRecord:
+class BarrierRecord(Struct):
     """The life of one mbarrier."""
 
     key: Hashable
@@ -73,8 +71,7 @@ class BarrierRecord:
         return len(self.phases) - 1 - max((w.phase for w in self.waits if not w.blocked), default=-1)
 
 
-@dataclass(frozen=True, slots=True)
-class BlockedRecord:
+class BlockedRecord(Struct, frozen=True):
     """An agent that could not go on at the end."""
 
     who: Party
@@ -85,8 +82,7 @@ class BlockedRecord:
     phase: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """An operation that broke a rule of its object: `kind` names it, `detail` is for the message."""
 
     kind: str
@@ -105,8 +101,7 @@ class Fault:
     other: Span | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOver:
+class LeftOver(Struct, frozen=True):
     """Something unfinished when a thread left the kernel."""
 
     kind: str
@@ -118,8 +113,7 @@ class LeftOver:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One line of the executed protocol."""
 
     who: Party
@@ -128,8 +122,7 @@ class Step:
     target: Hashable = None
 
 
-@dataclass(slots=True)
-class Outcome:
+class Outcome(Struct):
     """Everything one scenario showed."""
 
     scenario: str

@@ -106,7 +106,7 @@ class Plan:
 
 
 def _uses_cluster(roles: Roles) -> bool:
-    """Something in the kernel only makes sense with more than one CTA; naming the own CTA of a cluster of one does not."""
+    """The kernel only makes sense with several CTAs; naming the own CTA of a cluster of one does not count."""
     for event in roles.events:
         if event.name.startswith("barrier.cluster") or event.mod("cta_group") == 2:
             return True

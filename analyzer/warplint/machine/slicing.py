@@ -9,7 +9,8 @@ such a statement. Tests of live branches and loops matter; jumps matter when wha
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from warplint.program import ir
 
@@ -23,8 +24,7 @@ IGNORED = frozenset({"map", "value", "compare"})
 BYTES = {"bool": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "f32": 4, "i64": 8, "u64": 8, "f64": 8}
 
 
-@dataclass(slots=True)
-class Slice:
+class Slice(Struct):
     """The live statements (by identity) and variables of a kernel."""
 
     live: set[int] = field(default_factory=set)

@@ -17,11 +17,11 @@ that are not strand numbers: knowing `(key, n)` means having observed the first 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 
-@dataclass(slots=True)
-class Strand:
+class Strand(Struct):
     """One strand: `threads` is a bitset over the threads of CTA `cta` of the cluster."""
 
     index: int

@@ -9,9 +9,11 @@ program wrap them, as the C++ types do.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from itertools import repeat
 from operator import add, and_, eq, floordiv, ge, gt, le, lshift, lt, mod, mul, ne, or_, rshift, sub, xor
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from warplint.threads.facts import Uniformity
 
@@ -23,8 +25,7 @@ def forget() -> None:
     _INTERNED.clear()
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(Struct, frozen=True):
     """A value that is not known. Equal keys mean equal values in every thread.
 
     Keys are made of the keys of operands; each is replaced by a number, so that they do not grow.
@@ -36,11 +37,10 @@ class Unknown:
     def __post_init__(self) -> None:
         key = self.key
         if not (isinstance(key, tuple) and len(key) == 2 and key[0] == "#"):
-            object.__setattr__(self, "key", _INTERNED.setdefault(key, ("#", len(_INTERNED))))
+            force_setattr(self, "key", _INTERNED.setdefault(key, ("#", len(_INTERNED))))
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A byte address: `offset` into variable `base` (a `Symbol` or any identity) of CTA `cta` (None: the own one)."""
 
     base: Hashable
@@ -48,8 +48,7 @@ class Place:
     cta: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Packed:
+class Packed(Struct, frozen=True):
     """A matrix descriptor or other word that an address was packed into, in its low bits."""
 
     place: Place
@@ -57,8 +56,7 @@ class Packed:
     """Bytes that one step of the field stands for: 16 in a descriptor, 1 while the address is only masked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """The state that an mbarrier arrive returns: the phase it arrived in."""
 
     phase: int

@@ -9,8 +9,9 @@ recorded where it happens; `docs/MACHINE.md` says how.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from warplint.machine import values as v
 from warplint.machine.agent import Agent, Split, Status, Wait, joined, members_of
@@ -34,8 +35,7 @@ MAX_ASKED = 400
 """Unknown inputs that are recorded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Budget:
+class Budget(Struct, frozen=True):
     """Bounds of one execution; reaching one makes the outcome incomplete."""
 
     steps: int = 40_000
@@ -46,8 +46,7 @@ class Budget:
     """Executions of one loop test by one agent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(Struct, frozen=True):
     """The inputs of one execution. `choose` gives a number for an unknown that is uniform over the CTA."""
 
     name: str
@@ -60,8 +59,7 @@ class Scenario:
     """Iterations of a loop whose exit depends on data."""
 
 
-@dataclass(slots=True)
-class Allocation:
+class Allocation(Struct):
     """Columns of tensor memory that one CTA holds."""
 
     cta: int

@@ -89,6 +89,8 @@ def leaves(build: Build, place: Place) -> list[Place] | None:
 def invalidate(build: Build, ctx: Ctx, place: Place, span: Span, why: str) -> None:
     """Emits writes of unknown values to everything that lies in a place."""
     if ctx.out is None:
+        if isinstance(place, LocalPlace) and place.root.held is not None:
+            place.root.held.clear()  # what it held is not known any more
         return
     if isinstance(place, MemPlace):
         ctx.out.append(ir.Store(span, ready(place.pointer), ready(ir.Unknown(why)), size_of(build, place.type)))

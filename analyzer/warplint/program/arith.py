@@ -223,7 +223,7 @@ def unary(op: str, value: Typed) -> Typed:
     if isinstance(expr, ir.Const):
         return Typed(ir.Const(wrap(-expr.value if op == "-" else ~expr.value, type_.name)), type_)
     result: ir.Expr = ir.Unary(op, expr)
-    if type_.name[0] == "u":
+    if type_.name[:1] == "u":
         result = ir.Cast(type_.cast, result)
     return Typed(result, type_)
 
@@ -269,7 +269,7 @@ def binary(op: str, left: Typed, right: Typed, size: Callable[[CType], int | Non
     result = join(op, left.expr, right_expr)
     if isinstance(result, ir.Const):
         return Typed(ir.Const(wrap(result.value, type_.name)), type_)
-    if type_.name[0] == "u" and op in _WRAPPING and isinstance(result, ir.Binary):
+    if type_.name[:1] == "u" and op in _WRAPPING and isinstance(result, ir.Binary):
         result = ir.Cast(type_.cast, result)
     return Typed(result, type_)
 

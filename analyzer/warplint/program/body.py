@@ -95,12 +95,21 @@ def _expression(build: Build, item: ast.ExprStmt, ctx: Ctx) -> None:
     expression(build, item.value, ctx)
 
 
+def _hides_a_call(data: bytes, span: Span) -> bool:
+    """A bare expression may call something that has no name in front of its parenthesis, or be assembly."""
+    text = data[span.start : span.end]
+    return b"asm" in text or _CALLED_VALUE.search(text) is not None
+
+
+_CALLED_VALUE = re.compile(rb"[)\]]\s*\(")
+
+
 def expression(build: Build, lazy: ast.Lazy, ctx: Ctx) -> None:
     """An expression for its effects."""
     unit = build.unit
     if not ctx.frame.foreign and not unit.touches(lazy.span):
         writes = unit.writes_in(lazy.span)
-        if writes == 0 and not lazy.target:
+        if writes == 0 and not lazy.target and (lazy.head or not _hides_a_call(unit.source.data, lazy.span)):
             return  # a value that nobody uses
         if writes <= 1 and lazy.target and _plain_assignment(build, lazy, ctx):
             return
@@ -113,7 +122,9 @@ def expression(build: Build, lazy: ast.Lazy, ctx: Ctx) -> None:
     result = expr.value(build, tree, ctx)
     if isinstance(tree, ast.Call) and ctx.out is not None and isinstance(result.expr, ir.Pure):
         site = ctx.frame.outer or lazy.span
-        for node in slicing.nodes(result.expr):  # what was handed to a call that is not followed has been read
+        if ctx.out and isinstance(ctx.out[-1], ir.Opaque):
+            return  # whether it reads or does something else is not known
+        for node in slicing.nodes(result.expr):  # what is handed to a call that is not followed has been read
             if isinstance(node, ir.Load):
                 ctx.out.append(ir.Read(site, ready(node.pointer), None, node.volatile))
 
@@ -179,9 +190,6 @@ def _element(build: Build, tree: ast.Expr, ctx: Ctx) -> ir.Expr:
     target = tree.target if isinstance(tree, ast.Assign) else tree.arg if isinstance(tree, ast.Update) else tree
     found = designators.place(build, target, ctx)
     return found.index if isinstance(found, LocalPlace) else ir.Unknown("index")
-
-
-# ------------------------------------------------------------------------------------------------- declarations
 
 
 # ----------------------------------------------------------------------------------------------------- leaving

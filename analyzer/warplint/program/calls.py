@@ -157,12 +157,6 @@ def _owner(build: Build, name: str, fn: ast.Function, ctx: Ctx) -> CType | None:
     return ctype(build, ast.TypeName(head, targs=tree.targs), ctx)
 
 
-# --------------------------------------------------------------------------------------------------- built-ins
-
-
-# ----------------------------------------------------------------------------------------------------- methods
-
-
 # ------------------------------------------------------------------------------------------------------ macros
 def expansion(unit: Unit, macro: ast.Macro) -> ast.Expr | None:
     """The body of a macro as an expression, None when it is none."""
@@ -211,9 +205,3 @@ def _macro(build: Build, macro: ast.Macro, node: ast.Call, ctx: Ctx) -> Typed:
         return Typed(ZERO, VOID)
     body.statements(build, parse_statements(text + ";", node.span), inner, tail=False)
     return Typed(ZERO, VOID)
-
-
-# ---------------------------------------------------------------------------------------------- what is unknown
-
-
-# ----------------------------------------------------------------------------------------------- shared storage

@@ -13,7 +13,7 @@ _TARGET = re.compile(r"\(?\s*(?:\(\s*\(\s*[\w ]+\*\s*\)\s*)?([A-Za-z_]\w*)\s*\)?
 _CAST = re.compile(r"\(\s*\(\s*([\w ]+?)\s*\*\s*\)")
 
 
-_NEXT = re.compile(rb'[(\[{)\]},"\']')
+_NEXT = re.compile(rb"/[*/]|[(\[{)\]},\"']")
 
 
 def split(data: bytes, span: Span, last: int = 1 << 30) -> list[Span]:
@@ -30,6 +30,10 @@ def split(data: bytes, span: Span, last: int = 1 << 30) -> list[Span]:
             return parts
         at = match.end()
         letter = data[at - 1]
+        if at - match.start() == 2:  # a comment: to its end
+            close = data.find(b"*/" if letter == 42 else b"\n", at, span.end)
+            at = span.end if close == -1 else close + (2 if letter == 42 else 1)
+            continue
         if letter in b"([{":
             depth += 1
         elif letter in b")]}":

@@ -25,6 +25,7 @@ _CALLEE = re.compile(rb"[A-Za-z_]\w*+(?=\s*+\()")
 _TEMPLATE_CALLEE = re.compile(rb"[A-Za-z_]\w*+(?=\s*+<[^;{}()]{1,200}>\s*+\()")
 _BEFORE_ANGLE = re.compile(rb"[A-Za-z_]\w*\s*\Z")
 _AFTER_ANGLE = re.compile(rb"<[^;{}()]{1,200}>\s*\(")
+_OPENING = re.compile(rb"\s*[(<]")
 _WRITE = re.compile(rb"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=")
 _WORD = re.compile(r"[A-Za-z_]\w*")
 _ASM = frozenset({"asm", "__asm__", "__asm", "volatile", "__volatile__", "__volatile"})
@@ -83,11 +84,26 @@ def scan(unit: Unit, fn: ast.Function) -> None:
                 if name not in builtins.KEYWORDS and of_name(unit, name):
                     hot.add(before.start())
         at = data.find(b"<", at + 1, end)
+    hot.update(_after_comments(data, start, end))
     if unit.statements is not None:
         hot.update(match.start() for match in unit.statements.finditer(data, start, end))
     unit.callees[id(fn)] = tuple(sorted(called))
     _insert(unit.hot, sorted(hot), start, end)
     _insert(unit.writes, _writes(data, start, end), start, end)
+
+
+def _after_comments(data: bytes, start: int, end: int) -> list[int]:
+    """Parentheses behind a comment: what stands before it may be a callee, so they count as calls that matter."""
+    found: list[int] = []
+    for mark in (b"*/", b"//"):
+        at = data.find(mark, start, end)
+        while at != -1:
+            past = at + 2 if mark == b"*/" else data.find(b"\n", at, end)
+            match = _OPENING.match(data, past, end) if past != -1 else None
+            if match is not None:
+                found.append(match.end() - 1)
+            at = data.find(mark, at + 2, end)
+    return found
 
 
 def _insert(offsets: list[int], found: list[int], start: int, end: int) -> None:

@@ -142,6 +142,9 @@ def _binary(build: Build, node: ast.Binary, ctx: Ctx) -> Typed:
     spine = [node]
     while isinstance(spine[-1].left, ast.Binary) and spine[-1].left.op not in ("&&", "||"):
         spine.append(spine[-1].left)
+    misread = _misread_cast(build, spine[-1].left, ctx)
+    if misread is not None:
+        return value(build, _regrouped(misread, spine[::-1]), ctx)
     left = value(build, spine[-1].left, ctx)
     for item in reversed(spine):
         right = value(build, item.right, ctx)
@@ -152,6 +155,35 @@ def _binary(build: Build, node: ast.Binary, ctx: Ctx) -> Typed:
         else:
             left = arith.binary(item.op, left, right, lambda type_: size_of(build, type_))
     return left
+
+
+_RANKS = {
+    "*": 10, "/": 10, "%": 10, "+": 9, "-": 9, "<<": 8, ">>": 8, "<": 7, "<=": 7, ">": 7, ">=": 7, "==": 6, "!=": 6,
+    "&": 5,
+}  # fmt: skip
+"""How tightly binary operators bind."""
+
+
+def _misread_cast(build: Build, node: ast.Expr, ctx: Ctx) -> ast.Binary | None:
+    """`(a) + b` with a variable `a`, which the grammar takes for a cast of `+b`."""
+    if not isinstance(node, ast.Cast) or not isinstance(node.arg, ast.Unary) or node.arg.op not in "+-*&":
+        return None
+    name = node.type.name
+    if node.type.pointer or node.type.targs or not name.isidentifier() or not lookup.is_variable(build, name, ctx):
+        return None
+    return ast.Binary(node.span, node.arg.op, ast.Name(node.span, name), node.arg.arg)
+
+
+def _regrouped(start: ast.Binary, rest: list[ast.Binary]) -> ast.Expr:
+    """A chain of operators that began with a misread cast, grouped by rank: `(a) + (b) * c` is `a + (b * c)`."""
+    result: ast.Expr = start
+    for item in rest:
+        if isinstance(result, ast.Binary) and result is start and _RANKS.get(item.op, 0) > _RANKS[start.op]:
+            start = ast.Binary(item.span, start.op, start.left, ast.Binary(item.span, item.op, start.right, item.right))
+            result = start
+        else:
+            result = ast.Binary(item.span, item.op, result, item.right)
+    return result
 
 
 def _short_circuit(build: Build, node: ast.Binary, ctx: Ctx) -> Typed:
@@ -200,6 +232,9 @@ def _cond(build: Build, node: ast.Cond, ctx: Ctx) -> Typed:
 def _cast(build: Build, node: ast.Cast, ctx: Ctx) -> Typed:
     if node.type.reference:
         return _designated(build, node, ctx)
+    misread = _misread_cast(build, node, ctx)
+    if misread is not None:
+        return value(build, misread, ctx)
     type_ = ctype(build, node.type, ctx)
     inner = value(build, node.arg, ctx)
     if not type_.scalar and type_.name != "void" and type_ != UNKNOWN and not node.type.pointer:

@@ -25,6 +25,10 @@ MAX_INITIALISERS = 256
 def initialise(build: Build, ctx: Ctx, place: Place, init: ast.Expr | None, site: Span) -> None:
     """Emits the initialisation of an aggregate or array from a braced list, constructor arguments, or a value."""
     type_ = place.type
+    build.budget -= 1
+    if build.budget <= 0:
+        aggregates.invalidate(build, ctx, place, site, "an object too large to follow")
+        return
     if type_.dims:
         _initialise_array(build, ctx, place, init, site)
         return

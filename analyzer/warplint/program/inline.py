@@ -136,9 +136,6 @@ def _not_followed(
     return Typed(ir.Pure(name, (), False), UNKNOWN)
 
 
-# ------------------------------------------------------------------------------------------------- parameters
-
-
 # ------------------------------------------------------------------------------------------- straight-line code
 def _straight(build: Build, statements: Sequence[ast.Stmt], ctx: Ctx) -> Typed:
     while len(statements) == 1 and isinstance(statements[0], ast.Block):
@@ -156,9 +153,6 @@ def _straight(build: Build, statements: Sequence[ast.Stmt], ctx: Ctx) -> Typed:
         elif isinstance(item, ast.Return) and item.value is not None:
             return expr.value(build, item.value.expr, ctx)
     return Typed(ZERO, VOID)
-
-
-# ---------------------------------------------------------------------------------------------- pure evaluation
 
 
 # ------------------------------------------------------------------------------------------------- general code

@@ -249,3 +249,11 @@ def named_place(build: Build, name: str, ctx: Ctx) -> Place | None:
             if item is None and macro is None and fragment.implicit(build, name) is not None:
                 return named_place(build, name, ctx)
     return None
+
+
+def is_variable(build: Build, name: str, ctx: Ctx) -> bool:
+    """A name that stands for a value, not for a type."""
+    binding = ctx.scope.find(name, ctx.at)
+    if binding is not None:
+        return isinstance(binding, (Local, Value, Alias, Memory, MacroArgument))
+    return name in build.unit.globals

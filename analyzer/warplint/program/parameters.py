@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 from warplint.program import aggregates, declare, designators, expr, ir, places
 from warplint.program.arith import convert, unknown
-from warplint.program.ctypes import UNKNOWN, CType
+from warplint.program.ctypes import INT, U64, UNKNOWN, CType
 from warplint.program.scope import (
     Alias,
     Closure,
     Ctx,
     Local,
+    MemPlace,
     Place,
     Root,
     Scope,
@@ -192,8 +193,11 @@ def parameter(build: Build, param: ast.Param, held: Typed, inner: Ctx, ctx: Ctx,
 
 def settled(build: Build, place: Place, ctx: Ctx, site: Span) -> Place:
     """A place whose index or pointer no longer changes with the variables it was computed from."""
-    if hasattr(place, "pointer"):
-        held = places.temporary(build, ctx, Typed(place.pointer, CType("u64")), site, "pointer")  # type: ignore[union-attr]
-        return place._replace(pointer=held.expr)  # type: ignore[call-arg]
-    held = places.temporary(build, ctx, Typed(place.index, CType("i32")), site, "index")  # type: ignore[union-attr]
-    return place._replace(index=held.expr)  # type: ignore[call-arg]
+    if isinstance(place, MemPlace):
+        held = places.temporary(build, ctx, Typed(place.pointer, U64), site, "pointer")
+        return place._replace(pointer=held.expr)
+    if place.origin is not None:
+        held = places.temporary(build, ctx, Typed(place.shift, INT), site, "offset")
+        return place._replace(shift=held.expr)
+    held = places.temporary(build, ctx, Typed(place.index, INT), site, "index")
+    return place._replace(index=held.expr)

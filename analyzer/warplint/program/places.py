@@ -166,6 +166,8 @@ def load(build: Build, place: Place) -> Typed:
     if place.origin is not None:
         return views.read(build, place) if type_.scalar else unknown(f"`{place.root.name}` read as another type", type_)
     symbol = leaf(build, place)
+    if place.root.held is not None:
+        return Typed(place.root.held.get(place.path, ir.Unknown(f"`{symbol.name}` before its first assignment")), type_)
     if not symbol.dims:
         return Typed(ir.Var(symbol), type_, None if type_.scalar else place)
     return Typed(ir.Element(symbol, place.index), type_, None if type_.scalar else place)
@@ -181,6 +183,8 @@ def write(build: Build, ctx: Ctx, place: Place, value: ir.Deferred, span: Span, 
     """Emits the assignment of a scalar value to a place."""
     out = ctx.out
     if out is None:
+        if isinstance(place, LocalPlace) and place.root.held is not None:
+            _hold(build, ctx, place, value, span)
         return
     if isinstance(place, MemPlace):
         width = size_of(build, place.type) if place.type != UNKNOWN else None
@@ -200,6 +204,18 @@ def write(build: Build, ctx: Ctx, place: Place, value: ir.Deferred, span: Span, 
         out.append(ir.Assign(span, symbol, ready(place.index), value, declares))
     else:
         out.append(ir.Assign(span, symbol, None, value, declares))
+
+
+def _hold(build: Build, ctx: Ctx, place: LocalPlace, value: ir.Deferred, span: Span) -> None:
+    """A write to an aggregate of effect-free code: its leaf holds the value from now on."""
+    held = place.root.held
+    assert held is not None
+    if place.origin is not None:
+        if not views.write(build, ctx, place, value, span):
+            held[place.origin.path] = ir.Unknown(f"`{place.root.name}` is written as another type")
+        return
+    symbol = leaf(build, place)
+    held[place.path] = value.expr if not symbol.dims else ir.Unknown(f"an element of `{symbol.name}`")
 
 
 def _invalid(symbol: ir.Symbol, span: Span, why: str) -> ir.Assign:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from warplint.program import expr, ir, lookup, parameters
+from warplint.program import aggregates, designators, expr, initial, ir, lookup, parameters, places
 from warplint.program.arith import convert, select, truth
 from warplint.program.ctypes import VOID
 from warplint.program.scope import (
     ZERO,
     Ctx,
+    Local,
+    LocalPlace,
+    Root,
     Scope,
     Typed,
     Value,
 )
-from warplint.program.typetable import declared_type
+from warplint.program.typetable import declared_type, layout
 from warplint.program.unit import Build, bind
 from warplint.syntax import ast
 
@@ -49,13 +52,13 @@ def _evaluate(build: Build, statements: list[ast.Stmt], ctx: Ctx, budget: list[i
                 if declared.dims or "static" in declared.type.qualifiers:
                     return None
                 if not declared_type(build, declared, ctx).scalar and declared.type.name != "auto":
-                    later = ctx.later(build.clock)
-                    init = declared.init
-                    if init is None:
+                    if not _aggregate(build, declared, ctx):
                         return None
-                    bind(build, ctx, declared.name, Value(lambda i=init, c=later: expr.value(build, i.expr, c)))
                     continue
                 parameters.local_value(build, declared, ctx)
+                binding = ctx.scope.find(declared.name, ctx.at)
+                if ctx.frame.held and isinstance(binding, Value):
+                    lookup.force(binding)  # before an aggregate that it reads changes
         elif isinstance(item, ast.ExprStmt):
             if not _step(build, item.value.expr, ctx):
                 return None
@@ -74,12 +77,34 @@ def _evaluate(build: Build, statements: list[ast.Stmt], ctx: Ctx, budget: list[i
                 statements = [*(item.then.body if known.value else orelse), *rest]
                 at = 0
                 continue
+            kept = [dict(root.held or {}) for root in ctx.frame.held]
             yes = evaluate(build, [*item.then.body, *rest], _fork(ctx), budget)
+            del ctx.frame.held[len(kept) :]
+            for root, values in zip(ctx.frame.held, kept, strict=True):
+                root.held = values
             no = evaluate(build, [*orelse, *rest], _fork(ctx), budget)
             return None if yes is None or no is None else select(known, yes, no)
         else:
             return None
     return Typed(ZERO, VOID)
+
+
+def _aggregate(build: Build, declared: ast.Declarator, ctx: Ctx) -> bool:
+    """A local aggregate: its leaves hold values. False for types that are not laid out here."""
+    type_ = declared_type(build, declared, ctx)
+    init = declared.init
+    if layout(build, type_) is None or declared.type.reference:
+        if init is None:
+            return False
+        later = ctx.later(build.clock)
+        bind(build, ctx, declared.name, Value(lambda: expr.value(build, init.expr, later)))
+        return True
+    root = Root(declared.name, type_, "local", declared.span)
+    root.held = {}
+    ctx.frame.held.append(root)
+    initial.initialise(build, ctx, places.whole(root), init.expr if init is not None else None, declared.span)
+    bind(build, ctx, declared.name, Local(root))
+    return True
 
 
 def _fork(ctx: Ctx) -> Ctx:
@@ -95,6 +120,11 @@ def _step(build: Build, node: ast.Expr, ctx: Ctx) -> bool:
         target = node.arg
     if target is not None:
         binding = ctx.scope.find(target.id, ctx.at) if isinstance(target, ast.Name) else None
+        place = designators.place(build, target, ctx) if ctx.frame.held and not isinstance(binding, Value) else None
+        if isinstance(place, LocalPlace) and place.root.held is not None:
+            result = expr.value(build, node if isinstance(node, ast.Assign) else _stepped(node), ctx)
+            aggregates.store(build, ctx, place, result, node.span)
+            return True
         if not isinstance(target, ast.Name) or not isinstance(binding, Value) or not binding.stored:
             return False
         fixed = expr.value(build, node if isinstance(node, ast.Assign) else _stepped(node), ctx)

@@ -49,6 +49,8 @@ class Root(Struct, eq=False):
     grid_constant: bool = False
     volatile: bool = False
     """Declared volatile (for a pointer: what it points to)."""
+    held: dict[tuple[str, ...], ir.Expr] | None = None
+    """In effect-free code that is evaluated as one expression: the present values of the leaves. Else None."""
     plain: bool = False
     """A scalar that is no pointer, or a one-dimensional array of such."""
 
@@ -220,6 +222,8 @@ class Frame(Struct, eq=False):
     """The scope outside the function."""
     spelling: str = ""
     """How the kernel's text calls what is being inlined (the outermost helper's name)."""
+    held: list[Root] = field(default_factory=list)
+    """Aggregates of effect-free code whose leaves hold values."""
     remaining: int = 0
     """Statements of a straight-line helper that follow the one being lowered."""
 

@@ -73,7 +73,7 @@ def _named(build: Build, name: str, targs: tuple[ast.Expr, ...], ctx: Ctx, depth
     macro = unit.macros.get(name)
     if macro is not None and macro.params is None and macro.body.strip() != name:
         return _named(build, " ".join(macro.body.split()), (), file_ctx(unit), depth + 1)
-    if name == "auto":
+    if name in ("auto", ""):
         return UNKNOWN, True
     scalar = scalar_name(plain)
     angle = name.find("<")

@@ -157,6 +157,3 @@ def bind(build: Build, ctx: Ctx, name: str, binding: Binding) -> None:
 def file_ctx(unit: Unit) -> Ctx:
     """The context of file scope: what constants and types are resolved in."""
     return Ctx(unit.scope, Frame("file"), None)
-
-
-# ------------------------------------------------------------------------------------------------------ types

@@ -112,6 +112,8 @@ class Types:
             if record is None:
                 return ast.TypeName("", pointer, reference, qualifiers)
             name = record.child_by_field_id(F_NAME)
+            if name is None and not record.children:
+                return ast.TypeName("", pointer, reference, qualifiers)
             spelled = self.words(name) if name is not None else f"<{record.children[0].type}@{self.span(record).start}>"
             return ast.TypeName(spelled, pointer, reference, qualifiers)
         targs: tuple[ast.Expr, ...] = ()

@@ -62,9 +62,11 @@ class Affine:
         """The form of an unknown that is a proper sum."""
         return self._forms.get(value.key) if isinstance(value.key, int) else None
 
-    def build(self, form: Form) -> Value | None:
+    def build(self, form: Form | None) -> Value | None:
         """The value of a form; None when it is out of bounds."""
         domain = self._domain
+        if form is None:
+            return None
         if not form.terms:
             return form.offset if form.exact else None
         if len(form.terms) > MAX_TERMS or any(abs(by) > MAX_COEFFICIENT for _, by in form.terms):
@@ -140,18 +142,22 @@ class Affine:
             return self._mask(left if two is not one and not two.terms else right, one, constant)
         return None
 
-    def _add(self, one: Form, two: Form, sign: int) -> Form:
+    def _add(self, one: Form, two: Form, sign: int) -> Form | None:
+        """The sum or difference; None when an offset overflows."""
         terms = dict(one.terms)
         for key, by in two.terms:
             terms[key] = terms.get(key, 0) + sign * by
         offset = self._domain.binary("+" if sign > 0 else "-", one.offset, two.offset)
-        assert isinstance(offset, Known)
+        if not isinstance(offset, Known):
+            return None
         return Form(tuple(sorted((key, by) for key, by in terms.items() if by)), offset, one.exact and two.exact)
 
-    def _scale(self, form: Form, by: int) -> Form:
+    def _scale(self, form: Form, by: int) -> Form | None:
         offset = self._domain.binary("*", form.offset, self._domain.const(by))
-        if by == 0 or not isinstance(offset, Known):
-            return Form((), self._domain.const(0))
+        if not isinstance(offset, Known):
+            return None
+        if by == 0:
+            return Form((), offset)
         return Form(tuple((key, each * by) for key, each in form.terms), offset, form.exact)
 
     def _offset(self, offset: Known, change: str, by: int) -> Known:
@@ -219,6 +225,8 @@ class Affine:
     def _compare(self, op: str, one: Form, two: Form) -> Value | None:
         domain = self._domain
         difference = self._add(one, two, -1)
+        if difference is None:
+            return None
         if not difference.terms:
             return domain.binary(op, difference.offset, domain.const(0))
         if op in ("==", "!="):
@@ -227,6 +235,8 @@ class Affine:
         # Everything becomes `d < 0` or its negation.
         if op in (">", "<="):
             difference = self._scale(difference, -1)
+            if difference is None:
+                return None
         below = self._below(difference)
         return below if below is None or op in ("<", ">") else domain.unary("!", below)
 
@@ -240,7 +250,10 @@ class Affine:
     def _equal(self, form: Form) -> Value | None:
         domain = self._domain
         if form.terms[0][1] < 0:
-            form = self._scale(form, -1)
+            turned = self._scale(form, -1)
+            if turned is None:
+                return None
+            form = turned
         common = gcd(*(each for _, each in form.terms))
         whole = self._offset(form.offset, "%", common)
         possible = domain.everyone & ~domain.mask(whole)

@@ -26,7 +26,7 @@ from warplint.threads.state import NOBODY, Jump, Scope
 from warplint.threads.trips import count, step_only
 
 MAX_ATTEMPTS = 5
-MAX_REPEATED = 12_000
+MAX_REPEATED = 25_000
 """Statements run in discarded attempts of one analysis, after which loops get one attempt: their values are unknown."""
 POLLING = frozenset(
     ["mbarrier.try_wait", "mbarrier.test_wait", "nanosleep", "ld.acquire", "ld.relaxed", "ld.volatile", "atom"]
@@ -92,6 +92,7 @@ class General:
                 self._head.give_up()
             self._head.set()
             steps = run.steps
+            run.steps += len(self._head.values) // 4
             outcome = self._iterate(enters, always, first)
             if self._pessimistic or self._settled(outcome):
                 break
@@ -272,6 +273,7 @@ class General:
         level, varies = self._exit_level(outcome)
         merged: dict[Key, Value] = {}
         keys = dict.fromkeys([*(outcome.values), *(key for jump in outcome.jumps for key in jump.changes)])
+        run.steps += len(keys) // 4
         for key in keys:
             found: list[Value] = []
             if outcome.leaves_at_test:

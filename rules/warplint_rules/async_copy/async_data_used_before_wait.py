@@ -1,9 +1,9 @@
 """Data of an asynchronous copy or MMA is used, and the barrier that tells of its completion is never waited for.
 
 ## Why
-A TMA copy or an MMA runs on after its instruction: its result exists when the phase of its mbarrier completes. Code that goes
-on without waiting for that phase reads whatever was in the storage before. It looks right on small sizes, where the copy
-happens to be fast enough.
+A TMA copy or an MMA runs on after its instruction: its result exists when the phase of its mbarrier completes. Code
+that goes on without waiting for that phase reads whatever was in the storage before. It looks right on small sizes,
+where the copy happens to be fast enough.
 
 ## Bad
 ```cuda
@@ -53,7 +53,9 @@ from warplint_rules.mbarrier._causes import causes, has_waited
 
 RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True)
 SAY = Reporter(__name__, RULE)
-REMEDY = "Wait for the phase of its mbarrier first, in every thread that uses the data (or in one, followed by a barrier)."
+REMEDY = (
+    "Wait for the phase of its mbarrier first, in every thread that uses the data (or in one, followed by a barrier)."
+)
 
 
 def check(execution: Execution) -> Iterator[Finding]:
@@ -68,7 +70,8 @@ def check(execution: Execution) -> Iterator[Finding]:
         yield SAY.at(
             execution.roles,
             second.span,
-            f"The {second.what} by {made_by(execution, second)} uses {storage(second)} while the {hazard.first.what} of line "
+            f"The {second.what} by {made_by(execution, second)} uses {storage(second)} while the "
+            f"{hazard.first.what} of line "
             f"{at(execution, hazard.first.span)} may still be under way: none of these threads has waited for it.",
             threads=made_by(execution, second),
             why="The operation is asynchronous: stale or partial data is used.",
@@ -84,7 +87,8 @@ def check(execution: Execution) -> Iterator[Finding]:
             execution.roles,
             cause.span,
             f"Nobody waits for barrier `{record.label}`, on which {len(record.phases)} phase"
-            f"{'s' if len(record.phases) != 1 else ''} of asynchronous work complete (line {at(execution, cause.others[0])}).",
+            f"{'s' if len(record.phases) != 1 else ''} of asynchronous work complete (line "
+            f"{at(execution, cause.others[0])}).",
             why="What completes on it is used while it may still be under way: stale or partial data.",
             remedy=REMEDY,
             related=[

@@ -112,5 +112,3 @@ def _threads(roles: Roles, name: str) -> int:
     for event in roles.of(name):
         members |= event.reach.threads
     return members
-
-

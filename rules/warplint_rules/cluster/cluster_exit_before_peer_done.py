@@ -92,10 +92,13 @@ from collections.abc import Iterator
 from warplint.finding import Finding, Level, Symptom
 from warplint.machine import Execution
 from warplint.rule import Rule
+from warplint.threads.facts import Roles
+from warplint_rules._cluster import remote_accesses
 from warplint_rules._executed import party
 from warplint_rules._hazards import faults
-from warplint_rules._order import CTA_BARRIERS
-from warplint_rules._say import Reporter, location, sites
+from warplint_rules._order import CLUSTER_WAITS, CTA_BARRIERS
+from warplint_rules._say import Reporter, location, sites, spelled, who
+from warplint_rules._words import WAITS, Clustered, clustered, has_opaque
 
 RULE = Rule(Level.ERROR, Symptom.CRASH, executes=True)
 SAY = Reporter(__name__, RULE)
@@ -103,13 +106,42 @@ SAY = Reporter(__name__, RULE)
 
 def check(execution: Execution) -> Iterator[Finding]:
     """One finding per kernel: the first access whose target may be gone, the others as related places."""
+    found = list(_executed(execution))
+    yield from found or _loads(execution.roles)
+
+
+def _loads(roles: Roles) -> Iterator[Finding]:
+    """A remote load or store behind which nothing at all holds the other CTA."""
+    if clustered(roles) is not Clustered.YES or has_opaque(roles):
+        return
+    holding = CLUSTER_WAITS | WAITS
+    last = max((event.order for event in roles.events if event.name in holding), default=-1)
+    late = sites(event for event, _ in remote_accesses(roles) if event.order > last)
+    if late:
+        yield SAY.at(
+            roles,
+            late[0],
+            f"{spelled(late[0])} by {who(roles, late[0].reach)} accesses the shared memory of another CTA, and nothing "
+            "behind it keeps that CTA from exiting first.",
+            why="The shared memory of an exited CTA is gone: the access faults.",
+            remedy="End the kernel with a cluster barrier (`barrier.cluster.arrive` and `wait`) that all threads reach "
+            "after the last access.",
+            related=[location(roles, event.op.span, "so does this") for event in late[1:]],
+        )
+
+
+def _executed(execution: Execution) -> Iterator[Finding]:
     roles = execution.roles
-    # A last cluster barrier is how it is done; completions that it covers in ways not modelled are no finding.
+    # A last cluster barrier is how it is done. Asynchronous accesses (of an MMA, a multicast) end with completions that
+    # the peer may learn of in ways which are not modelled: neither is a finding.
     joins = [event for event in roles.of("barrier.cluster.wait") if event.reach.threads == roles.everyone]
     last = max((event.op.span.start for event in joins if not event.loops), default=-1)
-    found = [fault for fault in faults(execution, "exited-peer") if fault.span.start > last]
+    gone = [fault for fault in faults(execution, "exited-peer") if fault.span.start > last]
+    found = [fault for fault in gone if fault.detail != "asynchronous"]
     if not found:
         return
+    # An arrival that nobody waits for any more is lost with the CTA: latent, where a load or store is a fault.
+    arrivals = {event.op.span for event in roles.of("mbarrier.arrive*", "tcgen05.commit")}
     fault = found[0]
     later = [event for event in sites(roles.events) if event.op.span.start > fault.span.start]
     joins = [event for event in later if event.name in CTA_BARRIERS] or later
@@ -118,6 +150,7 @@ def check(execution: Execution) -> Iterator[Finding]:
         fault.span,
         f"This access of {party(execution, fault.who)} to the shared memory of another CTA may come after that CTA has "
         "exited.",
+        level=Level.WARNING if all(one.span in arrivals for one in found) else None,
         threads=party(execution, fault.who),
         why="The shared memory of an exited CTA is gone: the access faults or is lost.",
         remedy="End the kernel with a cluster barrier (`barrier.cluster.arrive` and `wait`) that all threads reach "

@@ -1,4 +1,4 @@
-"""The fast path that was expected is not in the generated kernel.
+r"""The fast path that was expected is not in the generated kernel.
 
 ## Why
 A generator falls back silently when a shape, a layout or a target does not fit: the kernel is right and several
@@ -11,7 +11,7 @@ its architecture. The source shows it at once.
 __device__ void copy16(unsigned dst, const void* src) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(dst), "l"(src) : "memory");
 }
-__device__ void copies_done() { asm volatile("cp.async.wait_all;" ::: "memory"); }
+__device__ void copies_done() { asm volatile("cp.async.commit_group;\n cp.async.wait_group 0;" ::: "memory"); }
 extern "C" __global__ void __launch_bounds__(128) stage(float* out, const float* in) {
   __shared__ alignas(128) float s[512];
   copy16((unsigned)__cvta_generic_to_shared(&s[threadIdx.x * 4]), in + threadIdx.x * 4);

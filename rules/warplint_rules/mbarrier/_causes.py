@@ -5,9 +5,11 @@ looked for, in this order, is what no other symptom explains:
 
 1. a phase that got more arrivals than its count, or bytes that do not add up: the barrier itself is wrong;
 2. a blocked wait whose phase has some of its arrivals while nobody who could still arrive is left: the count is wrong;
-3. a blocked wait whose arrivals come from threads that have left the kernel: the two ends run different numbers of turns;
+3. a blocked wait whose arrivals come from threads that have left the kernel: the two ends run different numbers of
+   turns;
 4. waits that block each other although no phase was ever completed: an initial phase is wrong;
-5. waits that block each other later, or a wait that passes on a stale phase: a parity does not follow the uses of its slot.
+5. waits that block each other later, or a wait that passes on a stale phase: a parity does not follow the uses of
+   its slot.
 
 Where nothing of this is established, the blocked state itself is reported as a deadlock, with everybody in it.
 """
@@ -190,8 +192,8 @@ def _blocked_threads(outcome: Outcome) -> dict[int, int]:
 def _sites(roles: Roles, record: BarrierRecord, names: tuple[str, ...]) -> list[Event]:
     """Static sites that may name the barrier: its variable, and its array where one variable holds several.
 
-    A pool of shared memory holds all barriers; `pool[stage + 3]` names the array that begins at word 3 and ends where the
-    next one begins, whatever the stage is.
+    A pool of shared memory holds all barriers; `pool[stage + 3]` names the array that begins at word 3 and ends
+    where the next one begins, whatever the stage is.
     """
     assert isinstance(record.key, tuple)
     _, base, offset = record.key
@@ -327,16 +329,21 @@ def _stranded(execution: Execution, outcome: Outcome) -> Iterator[Cause]:
     present = _blocked_threads(outcome)
     for blocked in outcome.blocked:
         record = _record(outcome, blocked)
-        if record is None or not record.phases:
+        if record is None:
             continue
-        arrived: dict[int, int] = {}
-        for phase in record.phases:
-            for arrival in phase:
+        if record.phases:
+            arrived: dict[int, int] = {}
+            for arrival in (arrival for phase in record.phases for arrival in phase):
                 arrived[arrival.cta] = arrived.get(arrival.cta, 0) | arrival.threads
-        if any(threads & present.get(cta, 0) for cta, threads in arrived.items()):
-            continue
-        producers = tuple(dict.fromkeys(a.span for a in record.phases[-1]))
-        yield Cause("producer-consumer-trip-mismatch", blocked.span, outcome, record, blocked, "blocked", producers)
+            left = not any(threads & present.get(cta, 0) for cta, threads in arrived.items())
+            producers = tuple(dict.fromkeys(arrival.span for arrival in record.phases[-1]))
+        else:
+            # Nothing came in at all: those who would arrive may have run no turn.
+            sites = _sites(execution.roles, record, ARRIVALS)
+            left = bool(sites) and not any(e.reach.threads & present.get(record.cta, 0) for e in sites)
+            producers = tuple(dict.fromkeys(event.op.span for event in sites))
+        if left:
+            yield Cause("producer-consumer-trip-mismatch", blocked.span, outcome, record, blocked, "blocked", producers)
 
 
 # ------------------------------------------------------------------------------------------- 4, 5: cycles
@@ -352,13 +359,17 @@ def _cycle(execution: Execution, outcome: Outcome) -> Iterator[Cause]:
         for wait in record.waits:
             if wait.late:
                 small = _too_small(record, wait)
-                yield small(outcome) if small else Cause("mbarrier-phase-error", wait.span, outcome, record, wait, "late")
+                yield (
+                    small(outcome) if small else Cause("mbarrier-phase-error", wait.span, outcome, record, wait, "late")
+                )
                 return
     if fresh and len(fresh) == len(waits):
-        blocked, record = max(fresh, key=lambda pair: (_rank_of(outcome, execution.roles, pair[0].who), -pair[0].span.start))
+        blocked, record = max(
+            fresh, key=lambda pair: (_rank_of(outcome, execution.roles, pair[0].who), -pair[0].span.start)
+        )
         if _rank_of(outcome, execution.roles, blocked.who) > min(
             (_rank_of(outcome, execution.roles, b.who) for b, _ in fresh), default=0
-        ) or len(fresh) == 1:
+        ):
             yield Cause("mbarrier-wrong-initial-phase", blocked.span, outcome, record, blocked, "blocks",
                         tuple(b.span for b, _ in fresh if b is not blocked))  # fmt: skip
             return
@@ -452,7 +463,9 @@ def _last_wait(record: BarrierRecord, hazard: Hazard) -> WaitRecord | None:
 
 
 def _leader(outcome: Outcome, record: BarrierRecord, wait: WaitRecord) -> Arrival | None:
-    """An arrival by one thread on behalf of a group of which the waiter is a member: what let the group be overtaken."""
+    """An arrival by one thread on behalf of a group of which the waiter is a member: what let the group be
+    overtaken.
+    """
     for other in outcome.barriers.values():
         if other is record:
             continue
@@ -536,8 +549,11 @@ def release_before(outcome: Outcome, hazard: Hazard) -> Arrival | None:
         for phase in (*record.phases, record.current):
             for arrival in phase:
                 mine = arrival.cta == first.cta and arrival.threads & first.threads
-                if mine and arrival.how == "arrive" and arrival.span.start < first.span.start and not _waits_between(
-                    outcome, arrival, hazard
+                if (
+                    mine
+                    and arrival.how == "arrive"
+                    and arrival.span.start < first.span.start
+                    and not _waits_between(outcome, arrival, hazard)
                 ):
                     return arrival
     return None

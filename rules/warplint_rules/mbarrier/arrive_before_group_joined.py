@@ -1,9 +1,10 @@
 """One thread hands a slot back for its group before the others are through with it.
 
 ## Why
-When one thread arrives for a whole warp or group, its arrival says only what that thread has done. Another thread of the
-group may not even have looked at the phase yet: it then reads a slot that is being refilled, or sees the parity flipped
-twice and waits for ever. The group has to be joined (`__syncwarp`, a named barrier) between its last access and the arrival.
+When one thread arrives for a whole warp or group, its arrival says only what that thread has done. Another thread
+of the group may not even have looked at the phase yet: it then reads a slot that is being refilled, or sees the
+parity flipped twice and waits for ever. The group has to be joined (`__syncwarp`, a named barrier) between its last
+access and the arrival.
 
 ## Bad
 ```cuda
@@ -102,9 +103,11 @@ def check(execution: Execution) -> Iterator[Finding]:
             f"{made_by(execution, first)} may still {'write' if first.write else 'read'} {storage(first)} "
             f"(line {at(execution, first.span)}).",
             threads=who,
-            why="Its arrival hands the storage over while they are still using it: the other side sees half-written data or "
+            why="Its arrival hands the storage over while they are still using it: the other side sees "
+            "half-written data or "
             "overwrites what is still being read.",
-            remedy="Join the group between its last access and the arrival: `__syncwarp()` for a warp, a named barrier for "
+            remedy="Join the group between its last access and the arrival: `__syncwarp()` for a warp, a named "
+            "barrier for "
             "several, or let every thread arrive and count them all.",
             related=[
                 place(execution, first, "not covered by the arrival"),
@@ -122,7 +125,8 @@ def check(execution: Execution) -> Iterator[Finding]:
             f"This arrival speaks for a group that is not joined: {who} may still wait for `{cause.record.label}` "
             f"(line {at(execution, cause.wait.span)}) when the next phase completes.",
             why="The laggards see the parity flipped twice: they wait for ever, or read the slot while it is refilled.",
-            remedy="Join the group after its wait and before this arrival, or let every thread arrive and count them all.",
+            remedy="Join the group after its wait and before this arrival, or let every thread arrive and count "
+            "them all.",
             related=[
                 location(execution.roles, cause.wait.span, "the wait that may lag"),
                 location(execution.roles, cause.record.init, "initialised here"),

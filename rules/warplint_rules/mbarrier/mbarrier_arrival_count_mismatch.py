@@ -1,9 +1,10 @@
 """The arrivals of a phase differ from the count that the barrier was initialised with.
 
 ## Why
-A phase completes when exactly as many arrivals have come as `mbarrier.init` said: one for each executing thread of a plain
-arrive, one for `arrive.expect_tx`, one for each `tcgen05.commit`, none for `expect_tx` alone. With one too few every waiter
-hangs; with one too many the pending count passes below zero, which is undefined and ends in a launch failure.
+A phase completes when exactly as many arrivals have come as `mbarrier.init` said: one for each executing thread of
+a plain arrive, one for `arrive.expect_tx`, one for each `tcgen05.commit`, none for `expect_tx` alone. With one too
+few every waiter hangs; with one too many the pending count passes below zero, which is undefined and ends in a
+launch failure.
 
 ## Bad
 ```cuda
@@ -109,11 +110,13 @@ def _under(execution: Execution, cause: Cause) -> Finding:
         remedy = "Use `mbarrier.arrive.expect_tx`, or let the issuing thread arrive as well."
     else:
         message = (
-            f"Barrier `{record.label}` is initialised with {record.count} and gets {got} arrival{'s' if got != 1 else ''} "
+            f"Barrier `{record.label}` is initialised with {record.count} and gets {got} "
+            f"arrival{'s' if got != 1 else ''} "
             f"in a phase: {described(execution, record.current)}."
         )
         remedy = (
-            f"Initialise it with {got}, or let all {record.count} threads arrive; if one arrival speaks for a group, join "
+            f"Initialise it with {got}, or let all {record.count} threads arrive; if one arrival speaks for a "
+            "group, join "
             "the group first."
         )
     return SAY.at(
@@ -124,7 +127,9 @@ def _under(execution: Execution, cause: Cause) -> Finding:
         why=f"{waiter(execution, cause)} for ever: the phase never completes.",
         remedy=remedy,
         related=[
-            location(execution.roles, span, "the count is set here" if span == record.init else "takes part in this phase")
+            location(
+                execution.roles, span, "the count is set here" if span == record.init else "takes part in this phase"
+            )
             for span in cause.others
         ],
         steps=steps(execution, cause.outcome, target=record.key),
@@ -142,12 +147,11 @@ def _small(execution: Execution, cause: Cause) -> Finding:
         cause.span,
         f"Barrier `{record.label}` is initialised with {record.count}, but {total} threads arrive in each turn: "
         f"{described(execution, arrivals)}.",
-        why=f"The phase completes when the first {record.count} have arrived: the slot is handed back while the others still "
+        why=f"The phase completes when the first {record.count} have arrived: the slot is handed back while the "
+        "others still "
         "use it, and the phases run ahead of the waiter.",
         remedy=f"Initialise it with {total}: every thread of every CTA that arrives on it counts.",
-        related=[
-            location(execution.roles, span, "arrives on it or waits for it") for span in cause.others
-        ],
+        related=[location(execution.roles, span, "arrives on it or waits for it") for span in cause.others],
         steps=steps(execution, cause.outcome, target=record.key),
     )
 
@@ -160,10 +164,13 @@ def _over(execution: Execution, cause: Cause) -> Finding:
     return SAY.at(
         execution.roles,
         cause.span,
-        f"Barrier `{record.label}` is initialised with {record.count} and gets {before + arrival.count} arrivals in one "
+        f"Barrier `{record.label}` is initialised with {record.count} and gets {before + arrival.count} "
+        "arrivals in one "
         f"phase: {arrival.count} from here, by {described(execution, [arrival])}.",
-        why="The pending count passes below zero: the phase bits are corrupted or the kernel ends with a launch failure.",
-        remedy="Let only as many threads arrive as the count says (guard the arrive or elect one thread), or raise the count.",
+        why="The pending count passes below zero: the phase bits are corrupted or the kernel ends with a launch "
+        "failure.",
+        remedy="Let only as many threads arrive as the count says (guard the arrive or elect one thread), or "
+        "raise the count.",
         related=[location(execution.roles, record.init, f"initialised with {record.count}")],
         steps=steps(execution, cause.outcome, target=record.key),
     )

@@ -109,8 +109,8 @@ def _nobody(roles: Roles) -> Iterator[Finding]:
     for site in barriers(roles).dead:
         conditions = narrowing(site.event.guards)
         if conditions and all(guard.known for guard in conditions) and _needed(roles, site):
-            # A guard that no thread of the block satisfies by itself belongs to another configuration of the kernel.
-            if all(_satisfiable(roles, guard) for guard in conditions):
+            # With an assumed block, a guard that no thread satisfies by itself may be meant for a larger block.
+            if not roles.assumed_block or all(_satisfiable(roles, guard) for guard in conditions):
                 groups.setdefault((conditions[0].text, conditions[0].taken), []).append(site)
     for sites in groups.values():
         first = sites[0]

@@ -1,10 +1,11 @@
 """The parity of a wait does not follow the uses of its barrier.
 
 ## Why
-A wait names a phase only by its parity. It has to flip each time the same barrier is used again: once for each turn on a
-single slot, once for each round on a ring of several. A parity that is not flipped, is flipped twice, or is reset for each
-tile makes the wait pass on the phase before (stale data) or wait for one that is already over (a hang two phases later). A
-waiter may lag by one phase at most: if the next phase can complete before it has looked, it sees the parity flipped twice.
+A wait names a phase only by its parity. It has to flip each time the same barrier is used again: once for each turn
+on a single slot, once for each round on a ring of several. A parity that is not flipped, is flipped twice, or is
+reset for each tile makes the wait pass on the phase before (stale data) or wait for one that is already over (a
+hang two phases later). A waiter may lag by one phase at most: if the next phase can complete before it has looked,
+it sees the parity flipped twice.
 
 ## Bad
 ```cuda
@@ -84,13 +85,15 @@ RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, guide=True, executes=True)
 SAY = Reporter(__name__, RULE)
 
 _SAYS = {
-    "repeats": "waits for parity {parity} of `{label}` again, though it has just passed with that parity: the phase was not "
-    "flipped",
+    "repeats": "waits for parity {parity} of `{label}` again, though it has just passed with that parity: the phase "
+    "was not flipped",
     "drift": "waits for parity {parity} of `{label}`, whose phase {phase} cannot complete any more",
-    "passes": "passes on an older phase of `{label}` (parity {parity}) and goes on before the operation it needs is over",
-    "late": "may still wait for parity {parity} of `{label}` when the next phase completes: it then sees the parity flipped "
-    "twice",
-    "latent": "may still wait for parity {parity} of `{label}` when the next phase completes: nothing orders it before that",
+    "passes": "passes on an older phase of `{label}` (parity {parity}) and goes on before the operation it needs "
+    "is over",
+    "late": "may still wait for parity {parity} of `{label}` when the next phase completes: it then sees the parity "
+    "flipped twice",
+    "latent": "may still wait for parity {parity} of `{label}` when the next phase completes: nothing orders it "
+    "before that",
 }
 
 
@@ -108,7 +111,8 @@ def check(execution: Execution) -> Iterator[Finding]:
             f"The wait of {who} at line {at(execution, cause.span)} {says}.",
             level=Level.WARNING if cause.kind == "latent" else Level.ERROR,
             threads=who,
-            why="Today's schedule hides it; on another one the wait blocks for ever or the data of the wrong turn is used."
+            why="Today's schedule hides it; on another one the wait blocks for ever or the data of the wrong "
+            "turn is used."
             if cause.kind == "latent"
             else "The wait blocks for ever, or lets its threads through one phase early: stale data or a hang.",
             remedy="Join the group after the wait (a barrier of its threads before anyone hands the slot back)."

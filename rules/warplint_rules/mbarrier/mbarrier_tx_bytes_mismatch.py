@@ -1,9 +1,9 @@
 """The bytes expected in a phase differ from the bytes of the copies that complete on it.
 
 ## Why
-A phase with transactions completes when all arrivals have come and the bytes still expected are zero. Expect more than the
-copies bring and the waiters hang; expect less and the phase completes before the data has landed, while the late bytes are
-counted against the next phase.
+A phase with transactions completes when all arrivals have come and the bytes still expected are zero. Expect more
+than the copies bring and the waiters hang; expect less and the phase completes before the data has landed, while
+the late bytes are counted against the next phase.
 
 ## Bad
 ```cuda
@@ -93,7 +93,8 @@ def check(execution: Execution) -> Iterator[Finding]:
             yield SAY.at(
                 execution.roles,
                 cause.span,
-                f"Barrier `{record.label}` expects {cause.detail['expected']} bytes in a phase, but the MMAs that wait for it "
+                f"Barrier `{record.label}` expects {cause.detail['expected']} bytes in a phase, but the MMAs "
+                "that wait for it "
                 f"read {cause.detail['read']} bytes of what that phase fills.",
                 why="The phase completes before all data has landed: the MMA reads stale or partial operands.",
                 remedy="Expect the bytes of all copies that name the barrier in one phase.",
@@ -108,7 +109,8 @@ def check(execution: Execution) -> Iterator[Finding]:
             execution.roles,
             cause.span,
             f"A phase of barrier `{record.label}` expects {expected} bytes and its copies{where} bring {brought}.",
-            why=f"{waiter(execution, cause)} for ever: {record.tx} bytes are still expected when everything has arrived."
+            why=f"{waiter(execution, cause)} for ever: {record.tx} bytes are still expected when everything has "
+            "arrived."
             if record.tx > 0
             else "The phase completes before all data has landed: readers see stale or partial data.",
             remedy=f"Expect the bytes of all copies that name the barrier in one phase: {brought}.",

@@ -69,9 +69,7 @@ from warplint_rules._place import belongs_behind
 from warplint_rules._say import Reporter, line, location, spelled, threads, under, who
 from warplint_rules._words import WAITS, Barriers, Clustered, Site, barriers, clustered, exclusive, label
 
-RULE = Rule(
-    Level.ERROR, Symptom.DEADLOCK, guide=True, supersedes=("mbarrier-init-not-fenced",)
-)
+RULE = Rule(Level.ERROR, Symptom.DEADLOCK, guide=True, supersedes=("mbarrier-init-not-fenced",))
 SAY = Reporter(__name__, RULE)
 
 

@@ -1,10 +1,10 @@
 """The first wait on a fresh barrier blocks where it must pass, or passes where it must block.
 
 ## Why
-On a barrier that has just been initialised a wait for parity 1 passes at once and a wait for parity 0 blocks until the first
-phase completes. So the side that must go first, the producer waiting for an empty slot, starts with parity 1, and the side
-that needs something to have happened starts with parity 0. Two sides that start with 0 wait for each other; a consumer that
-starts with 1 reads the slot before anything is in it.
+On a barrier that has just been initialised a wait for parity 1 passes at once and a wait for parity 0 blocks until
+the first phase completes. So the side that must go first, the producer waiting for an empty slot, starts with
+parity 1, and the side that needs something to have happened starts with parity 0. Two sides that start with 0 wait
+for each other; a consumer that starts with 1 reads the slot before anything is in it.
 
 ## Bad
 ```cuda
@@ -95,21 +95,20 @@ def check(execution: Execution) -> Iterator[Finding]:
             lines = ", ".join(str(at(execution, span)) for span in cause.others)
             message = (
                 f"The first wait of {who} on `{record.label}` blocks on the fresh barrier: it waits for parity "
-                f"{wait.parity}, and what would arrive stands behind the wait{'s' if len(cause.others) > 1 else ''} at line "
-                f"{lines}."
+                f"{wait.parity}, and what would arrive stands behind the "
+                f"wait{'s' if len(cause.others) > 1 else ''} at line {lines}."
                 if cause.others
                 else f"The first wait of {who} on `{record.label}` blocks on the fresh barrier: it waits for parity "
                 f"{wait.parity}, and nothing arrives before it."
             )
-            why = "No phase has completed yet, so every role waits for another one: the kernel hangs at its first hand-off."
+            why = "No phase has completed yet, so every role waits for another: the kernel hangs at its first hand-off."
             remedy = f"Start this side in phase 1: wait for parity {wait.parity ^ 1} first."
         else:
             message = (
-                f"The first wait of {who} on `{record.label}` passes on the fresh barrier: parity {wait.parity} is that of "
-                "the phase before the first."
+                f"The first wait of {who} on `{record.label}` passes on the fresh barrier: parity {wait.parity} "
+                "is that of the phase before the first."
             )
-            why = "It reads the storage before the operation that fills it has completed: garbage on the first turn, and one "
-            why += "phase early from then on."
+            why = "It reads the storage before the operation that fills it is over, and one phase early from then on."
             remedy = f"Start this side in phase 0: wait for parity {wait.parity ^ 1} first."
         yield SAY.at(
             execution.roles,
@@ -119,9 +118,11 @@ def check(execution: Execution) -> Iterator[Finding]:
             why=why,
             remedy=remedy,
             related=[
-                *(location(execution.roles, span, "waits in turn" if cause.kind == "blocks" else "of this hand-off")
-                  for span in cause.others),
+                *(
+                    location(execution.roles, span, "waits in turn" if cause.kind == "blocks" else "of this hand-off")
+                    for span in cause.others
+                ),
                 location(execution.roles, record.init, "initialised here"),
-            ],  # fmt: skip
+            ],
             steps=steps(execution, cause.outcome, target=record.key),
         )

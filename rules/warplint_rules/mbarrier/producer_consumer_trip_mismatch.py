@@ -1,9 +1,9 @@
 """The two ends of a hand-off run different numbers of turns.
 
 ## Why
-Each turn of the producer completes one phase and each turn of the consumer waits for one. When one loop runs once more than
-the other, the last hand-off has nobody at its other end: the longer side hangs, or a phase is left over and the next tile
-starts out of step with it. It often passes with one tile and hangs on the second.
+Each turn of the producer completes one phase and each turn of the consumer waits for one. When one loop runs once
+more than the other, the last hand-off has nobody at its other end: the longer side hangs, or a phase is left over
+and the next tile starts out of step with it. It often passes with one tile and hangs on the second.
 
 ## Bad
 ```cuda
@@ -95,23 +95,28 @@ def check(execution: Execution) -> Iterator[Finding]:
             turns, used = cause.detail["made"], cause.detail["used"]
             assert isinstance(turns, tuple) and isinstance(used, tuple)
             message = (
-                f"The producer of `{record.label}` makes {turns[0]} turns (line {at(execution, turns[1])}) and its consumer "
+                f"The producer of `{record.label}` makes {turns[0]} turns (line {at(execution, turns[1])}) and "
+                "its consumer "
                 f"{used[0]} (line {at(execution, used[1])})."
             )
             why = "The phases drift apart with every tile: the longer side waits for a hand-off that nobody makes."
         elif cause.kind == "blocked":
             message = (
-                f"{who} wait{'s' if who.startswith('1 ') else ''} for phase {wait.phase} of `{record.label}`, but those who "
+                f"{who} wait{'s' if who.startswith('1 ') else ''} for phase {wait.phase} of `{record.label}`, "
+                "but those who "
                 f"arrive on it have left after {made} phase{'s' if made != 1 else ''}."
             )
             why = "The wait can never be over: the kernel hangs."
         else:
             waited = made - record.unwaited
             message = (
-                f"{made} phases of `{record.label}` are completed and {who} waits for {waited} of them: the two ends run "
+                f"{made} phases of `{record.label}` are completed and {who} waits for {waited} of them: the two "
+                "ends run "
                 "different numbers of turns."
             )
-            why = "The phase that is left over puts the two ends out of step: the next tile hangs or uses the wrong data."
+            why = (
+                "The phase that is left over puts the two ends out of step: the next tile hangs or uses the wrong data."
+            )
         loops = [loop_of(execution.roles, span) for span in (cause.span, *cause.others)]
         yield SAY.at(
             execution.roles,
@@ -121,10 +126,13 @@ def check(execution: Execution) -> Iterator[Finding]:
             why=why,
             remedy="Give both loops the same bounds.",
             related=[
-                *(location(execution.roles, span, f"the loop around line {at(execution, place)}")
-                  for span, place in zip(loops, (cause.span, *cause.others), strict=True) if span is not None),
+                *(
+                    location(execution.roles, span, f"the loop around line {at(execution, place)}")
+                    for span, place in zip(loops, (cause.span, *cause.others), strict=True)
+                    if span is not None
+                ),
                 *(location(execution.roles, span, "the other end") for span in cause.others),
                 location(execution.roles, record.init, "initialised here"),
-            ],  # fmt: skip
+            ],
             steps=steps(execution, cause.outcome, target=record.key),
         )

@@ -1,8 +1,8 @@
 """Every thread that is left waits, and nothing that they wait for can come.
 
 ## Why
-The kernel has reached a state in which each role waits for an arrival that only another waiting role could make. Nothing
-more specific was established about why; the finding says who waits for what.
+The kernel has reached a state in which each role waits for an arrival that only another waiting role could make.
+Nothing more specific was established about why; the finding says who waits for what.
 
 ## Bad
 ```cuda
@@ -76,7 +76,8 @@ def check(execution: Execution) -> Iterator[Finding]:
         yield SAY.at(
             execution.roles,
             cause.span,
-            f"The kernel hangs here: {party(execution, blocked[0].who)} and everybody else who is left wait for each other.",
+            f"The kernel hangs here: {party(execution, blocked[0].who)} and everybody else who is left wait for "
+            "each other.",
             threads=party(execution, blocked[0].who),
             why=f"Who waits for what: {'; '.join(told)}.",
             remedy="Let one of them arrive before it waits.",

@@ -88,10 +88,12 @@ def check(execution: Execution) -> Iterator[Finding]:
         yield SAY.at(
             execution.roles,
             first.span,
-            f"The {first.what} by {made_by(execution, first)} reads {storage(first)} after these threads have handed it back "
+            f"The {first.what} by {made_by(execution, first)} reads {storage(first)} after these threads have "
+            "handed it back "
             f"(line {at(execution, arrival.span)}).",
             threads=made_by(execution, first),
-            why=f"Whoever waits for that arrival may overwrite it at once (line {at(execution, hazard.second.span)}): the read "
+            why="Whoever waits for that arrival may overwrite it at once (line "
+            f"{at(execution, hazard.second.span)}): the read "
             "sees data of the next turn.",
             remedy="Move the arrival behind the last read of the slot.",
             related=[

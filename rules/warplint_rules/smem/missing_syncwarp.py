@@ -54,6 +54,8 @@ def check(execution: Execution) -> Iterator[Finding]:
     yield from _after_matrix_store(execution.roles)
     for _, hazard in hazards(execution, _same_warp):
         first, second = hazard.first, hazard.second
+        if _joined_between(execution.roles, hazard):
+            continue
         earlier = "write" if first.write else "read"
         later = "overwrite" if second.write else "read"
         yield SAY.at(
@@ -74,6 +76,15 @@ def _same_warp(hazard: Hazard) -> bool:
     return hazard.order is Order.SAME_WARP and all(
         access.proxy == "generic" and not access.pending and not access.done and not access.tensor
         for access in (hazard.first, hazard.second)
+    )
+
+
+def _joined_between(roles: Roles, hazard: Hazard) -> bool:
+    """A barrier that the threads of the second access execute stands between the two in the text."""
+    start, end, threads = hazard.first.span.start, hazard.second.span.start, hazard.second.threads
+    return any(
+        start < join.op.span.start < end and not threads & ~join.reach.threads
+        for join in reached(roles, "bar.sync.named", "barrier.nonaligned")
     )
 
 

@@ -2,9 +2,9 @@
 
 ## Why
 Warps of a block run in any order. Unless a barrier (or a release and an acquire) stands between a write and another
-thread's access of the same word, the reader sees the old value, the new one, or a mixture, and which of them changes from
-run to run. Loops hide half of these faults: the barrier after the write protects this iteration's read, and the next
-iteration's write overtakes a slow reader.
+thread's access of the same word, the reader sees the old value, the new one, or a mixture, and which of them
+changes from run to run. Loops hide half of these faults: the barrier after the write protects this iteration's
+read, and the next iteration's write overtakes a slow reader.
 
 ## Bad
 ```cuda
@@ -43,7 +43,7 @@ SAY = Reporter(__name__, RULE)
 
 def check(execution: Execution) -> Iterator[Finding]:
     """Ordinary accesses of different warps with no order between them."""
-    for outcome, hazard in hazards(execution, _ordinary):
+    for _, hazard in hazards(execution, _ordinary):
         first, second = hazard.first, hazard.second
         kind = {(True, False): "read", (False, True): "overwrite", (True, True): "overwrite"}[first.write, second.write]
         earlier = "write" if first.write else "read"
@@ -67,4 +67,4 @@ def _ordinary(hazard: Hazard) -> bool:
     first, second = hazard.first, hazard.second
     if hazard.order is not Order.UNJOINED or first.tensor or first.proxy != "generic" or first.pending or first.done:
         return False
-    return second.proxy == "generic" and not second.pending or (first.write and not second.write)
+    return (second.proxy == "generic" and not second.pending) or (first.write and not second.write)

@@ -147,5 +147,3 @@ def check(roles: Roles) -> Iterator[Finding]:
                     *(location(roles, other.span, "also read here") for other, _ in found[1:]),
                 ],
             )
-
-

@@ -197,9 +197,7 @@ def check(execution: Execution) -> Iterator[Finding]:
         yield _finding(execution, first, hazard, Level.WARNING, [access.span for access, _ in used_first[1:]])
 
 
-def _finding(
-    execution: Execution, first: Access, hazard: Hazard, level: Level | None, others: list[Span]
-) -> Finding:
+def _finding(execution: Execution, first: Access, hazard: Hazard, level: Level | None, others: list[Span]) -> Finding:
     second = hazard.second
     return SAY.at(
         execution.roles,

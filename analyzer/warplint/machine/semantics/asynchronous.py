@@ -8,7 +8,8 @@ have been issued, and one whose size the source does not tell (a tensor map's bo
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from warplint.machine import values as v
 from warplint.machine.agent import Agent, Wait
@@ -22,8 +23,7 @@ from warplint.machine.world import World
 from warplint.source import Span
 
 
-@dataclass(slots=True)
-class Flight:
+class Flight(Struct):
     """A copy under way to an mbarrier."""
 
     key: Hashable
