@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from warplint.program import ir
+
 
 def bare(lines):
     return [line.split(" {")[0] for line in lines]

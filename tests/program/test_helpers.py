@@ -52,6 +52,7 @@ def test_spans_and_chain_of_an_inlined_operation():
     source = kernel.source
     assert source.text(op.span).startswith("release(bar + 1)")
     assert [source.text(span) for span in op.chain] == ["release(bar + 1)", "arrive(u32(b), 2)"]
+    assert op.inner is not None
     assert source.text(op.inner).startswith("asm volatile")
     assert op.spelling == "release"
     assert not op.by_name
