@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 
-from warplint.threads.facts import Condition, Event, Roles
+from warplint.threads.facts import Condition, Roles
 from warplint_rules._order import CTA_BARRIERS, order_of
 from warplint_rules._say import narrowing
-from warplint_rules._words import Barriers, Site, barriers, exclusive, threads_in, warps
+from warplint_rules._words import Barriers, Site, barriers, exclusive, warps
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +105,3 @@ def _is_role(known: Barriers, guard: Condition) -> bool:
         for other in site.event.guards
         if other.stmt is not None
     )
-
-
-def first_thread(event: Event) -> int:
-    """The lowest thread that executes an event, -1 when none does."""
-    return next(threads_in(event.reach.threads), -1)

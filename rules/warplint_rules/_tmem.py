@@ -11,7 +11,7 @@ from warplint.source import Span
 from warplint.threads.facts import Condition, Event, Known, LoopFact, Pointer, Reach, Roles
 from warplint_rules._expr import parts
 from warplint_rules._first import first_load, loads_before, only_assignment, order_before
-from warplint_rules._words import threads_in, warps
+from warplint_rules._words import threads_in
 
 ACCESSES = frozenset(
     {
@@ -207,8 +207,3 @@ def matching(roles: Roles, dealloc: Event) -> list[Event]:
         if slot in slots:
             chosen.append(alloc)
     return chosen or list(allocs)
-
-
-def each_warp(roles: Roles, event: Event) -> Iterator[int]:
-    """The warps that execute an event."""
-    yield from warps(roles, event.reach.threads)

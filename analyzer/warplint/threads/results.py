@@ -173,7 +173,8 @@ def _shuffle(domain: Domain, op: Operation, output: str, values: Mapping[str, Va
         if found is None:
             lane_level, _ = _floor(domain, values.get("lane"), flow)
             broadcast = op.mods.get("mode") == "idx" or op.name == "amd.readlane"
-            if broadcast and lane_level >= WARP and "width" not in values:
+            whole = _constant(values["width"]) == domain.warp_size if "width" in values else True
+            if broadcast and lane_level >= WARP and whole:
                 return domain.fresh(WARP, varies, "value of one lane")
             return domain.fresh(LANE, varies, f"result of {op.spelling}")
         sources = found
