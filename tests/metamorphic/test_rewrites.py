@@ -22,10 +22,6 @@ FIXTURES = sorted(path for path in ROOT.rglob("*.cu") if path.relative_to(ROOT).
 ARTIFACTS = sorted((ROOT / "artifacts").glob("*.cu"))
 
 KNOWN = {
-    ("hoist", "mbarrier/mbarrier-init-in-role-branch/excerpt_old_guard_under_a_warpgroup.cu"),
-    ("hoist", "mbarrier/mbarrier-init-in-role-branch/tirx_b_one_init_under_a_warpgroup.cu"),
-    ("hoist", "mbarrier/mbarrier-init-in-role-branch/tirx_c_all_inits_under_a_warpgroup.cu"),
-    ("hoist", "artifacts/gemm_step7_init_under_wg_guard_tvm027.cu"),
     ("hoist", "participation/state-advance-in-divergent-code/tirx_next_tile_by_half_the_group.cu"),
     ("hip", "smem/fence-is-not-a-barrier/threadfence_between_warps.cu"),
 }

@@ -26,7 +26,7 @@ from warplint.machine.memory import Hazard, Order
 from warplint.machine.outcome import BarrierRecord, BlockedRecord, Outcome, Party, WaitRecord
 from warplint.program import ir
 from warplint.source import Span
-from warplint.threads.facts import Event, Pointer, Roles
+from warplint.threads.facts import Event, Known, Pointer, Roles
 from warplint_rules._executed import at, established, party
 
 ARRIVALS = ("mbarrier.arrive*", "tcgen05.commit", "cp.async.mbarrier.arrive")
@@ -58,7 +58,7 @@ def causes(execution: Execution) -> tuple[Cause, ...]:
     """The causes that the executions show, each rule and place once; those of a blocked execution come first."""
     found: dict[tuple[str, Span], Cause] = {}
     for outcome in execution.outcomes:
-        if established(outcome):
+        if established(outcome) and _counted(execution, outcome):
             for cause in _outcome(execution, outcome):
                 found.setdefault((cause.rule, cause.span), cause)
     latent = [cause for cause in found.values() if cause.kind == "latent"]
@@ -69,6 +69,14 @@ def causes(execution: Execution) -> tuple[Cause, ...]:
     if any(cause.rule != "protocol-deadlock" for cause in chosen):
         chosen = [cause for cause in chosen if cause.rule != "protocol-deadlock"]
     return tuple(chosen)
+
+
+def _counted(execution: Execution, outcome: Outcome) -> bool:
+    """The counts of all barriers stand in the source; one that the launch passes in was only tried with some number."""
+    known = {
+        event.op.span for event in execution.roles.of("mbarrier.init") if isinstance(event.values.get("count"), Known)
+    }
+    return all(record.init in known for record in outcome.barriers.values())
 
 
 def _outcome(execution: Execution, outcome: Outcome) -> Iterator[Cause]:
