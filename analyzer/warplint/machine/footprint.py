@@ -196,15 +196,14 @@ def touches(old: Access, new: Access, warp_size: int) -> Touch | None:
     return Touch(earlier, later, own, one_warp)
 
 
-def meeting(old: Access, new: Access, threads: int, touch: Touch) -> int:
-    """The threads of the earlier access that touch a byte which `threads` touch in the later one."""
+def meetings(old: Access, new: Access) -> tuple[tuple[int, int], ...] | None:
+    """Who meets whom, cell by cell: (threads of the earlier access, threads of the later one), each pair once.
+
+    None where one of the accesses is not per thread: then everybody meets everybody.
+    """
     mine, theirs = old.lanes, new.lanes
     if mine is None or theirs is None:
-        return touch.earlier
+        return None
     size = gcd(mine.grain, theirs.grain)
-    cells = mine.cells(size)
-    found = 0
-    for cell, by in theirs.cells(size).items():
-        if by & threads:
-            found |= cells.get(cell, 0)
-    return found
+    first, second = mine.cells(size), theirs.cells(size)
+    return tuple({(by, second[cell]) for cell, by in first.items() if cell in second})

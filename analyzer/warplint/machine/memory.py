@@ -16,7 +16,7 @@ from collections.abc import Hashable
 
 from msgspec import Struct, field
 
-from warplint.machine.footprint import Access, Order, Proxy, Region, Touch, meeting, touches
+from warplint.machine.footprint import Access, Order, Proxy, Region, Touch, meetings, touches
 from warplint.machine.strands import Strand, Strands
 
 __all__ = ["Access", "Hazard", "Memory", "Order", "Proxy", "Region"]
@@ -167,6 +167,7 @@ class Memory:
         worst = Order.ORDERED
         strands = self.strands
         checked: set[int] = set()
+        pairs: tuple[tuple[int, int], ...] | None = None
         for strand in by:
             if not strand.threads & touch.later:
                 continue
@@ -178,9 +179,15 @@ class Memory:
                 if not threads & touch.earlier or strands.knows(strand, writer, time, touch.earlier):
                     continue
                 # Warps that pair up by themselves know only their partner's part of the earlier access.
-                partners = meeting(old, new, strand.threads, touch)
-                if not threads & partners or strands.knows(strand, writer, time, partners):
-                    continue
+                if touch.later & ~strand.threads:
+                    if pairs is None:
+                        pairs = meetings(old, new) or ((touch.earlier, touch.later),)
+                    partners = 0
+                    for earlier, later in pairs:
+                        if later & strand.threads:
+                            partners |= earlier
+                    if not threads & partners or strands.knows(strand, writer, time, partners):
+                        continue
                 if touch.one_warp:
                     if not (strand.warp_joined >= time and strands.same_origin(strand.index, writer)):
                         worst = Order.SAME_WARP
