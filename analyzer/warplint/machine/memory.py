@@ -174,6 +174,7 @@ class Memory:
             if id(strand.clock) in checked and strand.warp_joined == 0:
                 continue
             checked.add(id(strand.clock))
+            partners = -1
             for writer, time in old.strands:
                 threads = strands.all[writer].threads
                 if not threads & touch.earlier or strands.knows(strand, writer, time, touch.earlier):
@@ -182,10 +183,11 @@ class Memory:
                 if touch.later & ~strand.threads:
                     if pairs is None:
                         pairs = meetings(old, new) or ((touch.earlier, touch.later),)
-                    partners = 0
-                    for earlier, later in pairs:
-                        if later & strand.threads:
-                            partners |= earlier
+                    if partners < 0:
+                        partners = 0
+                        for earlier, later in pairs:
+                            if later & strand.threads:
+                                partners |= earlier
                     if not threads & partners or strands.knows(strand, writer, time, partners):
                         continue
                 if touch.one_warp:
