@@ -7,8 +7,9 @@ later trips do.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from warplint.program.ir import (
     Address,
@@ -35,8 +36,7 @@ from warplint_rules._expr import parts
 _MAX_DEPTH = 40
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
+class _Text(Struct, frozen=True):
     """Positions in program order of operations and of assignments to locals."""
 
     ops: dict[int, int]

@@ -8,8 +8,9 @@ found is not there; and it resolves only the expressions on the way, which matte
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from warplint.program.ir import (
     Assign,
@@ -39,8 +40,7 @@ from warplint_rules._expr import parts
 _JUMPS = (Break, Continue, Leave, Exit)
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """A statement with the loops and ifs around it, outermost first."""
 
     stmt: Stmt

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from warplint.threads.facts import Condition, Roles
 from warplint_rules._order import CTA_BARRIERS, order_of
@@ -11,8 +12,7 @@ from warplint_rules._say import narrowing
 from warplint_rules._words import Barriers, Site, barriers, exclusive, warps
 
 
-@dataclass(frozen=True, slots=True)
-class Unordered:
+class Unordered(Struct, frozen=True):
     """A local use, the threads of other warps that reach it with nothing that orders it after the init, the inits."""
 
     use: Site

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from warplint.program.ir import Symbol
 from warplint.threads.facts import Event, Known, Pointer, Roles
@@ -16,8 +17,7 @@ MIN_COPY = 16
 _SHARED = ("shared", "dynamic_shared")
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(Struct, frozen=True):
     """Bytes `[start, end)` of a symbol, touched by an event."""
 
     symbol: Symbol

@@ -12,8 +12,9 @@ A rule makes one `Reporter` and yields what it returns:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from warplint.finding import Finding, Guard, Level, Location, Symptom
 from warplint.place import location as _location
@@ -45,8 +46,7 @@ _TERMS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Reporter:
+class Reporter(Struct, frozen=True):
     """Builds the findings of one rule; `module` is the rule module's `__name__`, which holds its slug."""
 
     module: str

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from warplint.program.ir import Assign, Cast, Element, Expr, Load, Operation, Symbol, Var
 from warplint.source import Span
@@ -31,8 +32,7 @@ _MAX_CHAIN = 20
 Slot = tuple[Symbol, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Tmem:
+class Tmem(Struct, frozen=True):
     """The allocation events of one kernel in program order, reached by some thread unless stated."""
 
     allocs: tuple[Event, ...]
@@ -92,8 +92,7 @@ def read_slot(roles: Roles, op: Operation) -> Slot | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class SlotRead:
+class SlotRead(Struct, frozen=True):
     """One read of an address slot: where, how far in program order, by whom."""
 
     slot: Slot

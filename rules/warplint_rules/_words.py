@@ -8,9 +8,10 @@ or nothing that is known; rules that speak of absence need to know which.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
+
+from msgspec import Struct
 
 from warplint.program.ir import Symbol
 from warplint.threads.facts import Condition, Event, Known, Pointer, Roles, Uniformity, Value, warps_of
@@ -22,16 +23,14 @@ REMOTE_OPS = frozenset({"cp.async.bulk.s2s", "st.async", "red.async"})
 """Operations whose barrier always lies in another CTA of the cluster (PTX 9.7.9.12, 9.7.9.25.4.1, 9.7.13.7)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
+class Word(Struct, frozen=True):
     """One 8-byte barrier word."""
 
     symbol: Symbol
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Site:
+class Site(Struct, frozen=True):
     """One event that names a barrier, with the words it names for the threads that execute it."""
 
     event: Event
@@ -48,8 +47,7 @@ class Site:
         return self.event.reach.threads
 
 
-@dataclass(frozen=True, slots=True)
-class Barriers:
+class Barriers(Struct, frozen=True):
     """All that names a barrier in one kernel, in program order."""
 
     inits: tuple[Site, ...]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from warplint.program.ir import (
     Address,
@@ -38,8 +39,7 @@ _LOADS = ("ld.", "atom")
 _JOINS = ("barrier.cluster.wait", "grid.sync")
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(Struct, frozen=True):
     """An ordinary store or atomic to memory that is not shared memory."""
 
     stmt: Store
@@ -49,8 +49,7 @@ class Write:
     """The conditions around it, from the outermost in, with the side."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spin:
+class Spin(Struct, frozen=True):
     """A loop that waits for a word of global memory."""
 
     loop: Loop

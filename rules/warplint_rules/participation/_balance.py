@@ -14,8 +14,9 @@ waited for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from warplint.program.ir import Kernel
 from warplint.threads.facts import Condition, Event, Known, Opaque, Reach, Roles, Uniformity, warps_of
@@ -28,8 +29,7 @@ Terms = Mapping[tuple[str, ...], int]
 """How often: symbolic factors (loop tests, conditions) -> coefficient. `{(): 2}` is twice."""
 
 
-@dataclass(frozen=True, slots=True)
-class Imbalance:
+class Imbalance(Struct, frozen=True):
     """Barriers that some live threads execute and others do not."""
 
     events: tuple[Event, ...]
@@ -42,8 +42,7 @@ class Imbalance:
     """A barrier that missing threads may still come to; None when they can only leave the kernel."""
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(Struct, frozen=True):
     """Different sites at which different threads take part in the same generations of the barrier."""
 
     events: tuple[Event, ...]
@@ -52,8 +51,7 @@ class Split:
     condition: Condition | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Balance:
+class Balance(Struct, frozen=True):
     """What was found, each in program order."""
 
     imbalances: tuple[Imbalance, ...]

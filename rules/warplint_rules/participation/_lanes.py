@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from warplint.ops import SPECS
 from warplint.threads.facts import Condition, Event, Roles, Uniformity, warps_of
@@ -12,8 +13,7 @@ from warplint_rules._say import narrowing, reached
 from warplint_rules.participation._balance import divides, leaves
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """An operation that part of a group executes."""
 
     event: Event

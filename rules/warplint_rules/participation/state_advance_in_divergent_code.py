@@ -39,7 +39,8 @@ extern "C" __global__ void __launch_bounds__(128) persistent(float* out, const f
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from warplint.finding import Finding, Level, Symptom
 from warplint.program.ir import Break, Exit, If, Loop, Symbol, walk
@@ -58,8 +59,7 @@ RULE = Rule(
 SAY = Reporter(__name__, RULE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Need:
+class _Need(Struct, frozen=True):
     """Threads that read a local in a loop in order to go on together."""
 
     symbol: Symbol
@@ -69,8 +69,7 @@ class _Need:
     what: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Fault:
+class _Fault(Struct, frozen=True):
     """A local that threads need and do not write."""
 
     need: _Need

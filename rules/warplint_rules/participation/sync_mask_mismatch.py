@@ -27,7 +27,8 @@ extern "C" __global__ void __launch_bounds__(128) broadcast(int* out) {
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from warplint.finding import Finding, Level, Symptom
 from warplint.rule import Rule
@@ -41,8 +42,7 @@ SAY = Reporter(__name__, RULE)
 _MASKED = with_participation("warp_mask")
 
 
-@dataclass(frozen=True, slots=True)
-class _Mismatch:
+class _Mismatch(Struct, frozen=True):
     warp: int
     mask: int
     unnamed: int

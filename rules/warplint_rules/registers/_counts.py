@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from warplint.threads.facts import Event, Roles
 from warplint_rules._say import lanes_of, reached, sites
@@ -15,8 +15,7 @@ FILE = 64 * 1024
 """32-bit registers of one SM (CUDA programming guide, compute capabilities 9.0 to 12.0)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """One `setmaxnreg` as one warp executes it."""
 
     event: Event

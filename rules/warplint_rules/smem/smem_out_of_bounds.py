@@ -31,7 +31,8 @@ __global__ void __launch_bounds__(128) shift(float* out, const float* in) {
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from warplint.finding import Finding, Level, Symptom
 from warplint.program.ir import Symbol
@@ -56,8 +57,7 @@ _SHARED_ROLES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Touch:
+class _Touch(Struct, frozen=True):
     """One place that certainly touches bytes `[start, end)`, when it is reached."""
 
     symbol: Symbol
