@@ -22,14 +22,11 @@ from warplint.program.ir import (
     Expr,
     Load,
     Operation,
-    Read,
-    Store,
     Symbol,
     Unary,
     Var,
     walk,
 )
-from warplint.source import Span
 from warplint.threads.facts import Roles
 from warplint_rules._expr import parts
 
@@ -192,20 +189,6 @@ def first_load(roles: Roles, op: Operation, load: Load) -> tuple[Symbol, int] | 
     text = _text(roles)
     at = text.ops.get(id(op))
     return None if at is None else _address(text, load.pointer, at, _MAX_DEPTH)
-
-
-def read_after(roles: Roles, op: Operation, symbol: Symbol) -> Span | None:
-    """The first statement behind an operation that loads from a shared variable, in text order."""
-    at = _text(roles).ops.get(id(op))
-    for here, stmt in enumerate(walk(roles.kernel.body)):
-        if at is None or here <= at:
-            continue
-        match stmt:
-            case Assign(value=value) | Store(value=value) if _loads(value.expr, symbol):
-                return stmt.span
-            case Read(pointer=pointer) if _names(pointer.expr, symbol):
-                return stmt.span
-    return None
 
 
 def _loads(expr: Expr, symbol: Symbol) -> bool:

@@ -103,8 +103,3 @@ def barrier_between(roles: Roles, a: Event, b: Event, who: int, mbarriers: bool 
         if who & ~passed[key] == 0:
             return True
     return False
-
-
-def first_after(roles: Roles, event: Event, *names: str) -> Event | None:
-    """The next event of the named operations in program order."""
-    return next((other for other in roles.of(*names) if other.order > event.order), None)

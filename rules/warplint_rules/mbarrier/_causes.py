@@ -382,7 +382,7 @@ def _cycle(execution: Execution, outcome: Outcome) -> Iterator[Cause]:
                         tuple(b.span for b, _ in fresh if b is not blocked))  # fmt: skip
             return
     started = [(b, r) for b, r in waits if r.phases]
-    if started and any(not r.phases for _, r in waits) is False:
+    if started and len(started) == len(waits):
         blocked, record = started[0]
         yield Cause("mbarrier-phase-error", blocked.span, outcome, record, blocked, "drift",
                     tuple(b.span for b, _ in started[1:]))  # fmt: skip

@@ -19,10 +19,6 @@ def _hardware(world: World, cta: int, ident: int) -> NamedBarrier:
     return barrier
 
 
-def _live_warps(world: World, cta: int) -> int:
-    return len(warps_of(world.live[cta], world.warp_size))
-
-
 def cta_barrier(
     world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
 ) -> Wait | None:
