@@ -7,7 +7,7 @@ import pytest
 
 import warplint.ops as ops
 from tests.dialects.build import operands, result, show
-from warplint.dialects.amd_mnemonics import waitcnt_fields
+from warplint.ops.counters import generation, waitcnt_fields
 
 CASES = [
     ("s_barrier", [], "", "amd.s_barrier", "", {}),
@@ -24,21 +24,22 @@ CASES = [
     ("s_barrier_wait -1", [], "", "amd.s_barrier_signal_wait", "id=-1", {"kind": "wait"}),
     ("s_barrier_join 2", [], "", "amd.named_barrier", "id=2", {"kind": "join"}),
     ("s_setprio 1", [], "", "amd.s_setprio", "value=1", {}),
-    ("buffer_load_dword %0, %1, 0 offen offset:%2 lds", [], ["v", "r", ("n", 4)], "amd.load_to_lds", "bytes=4 src=v", {}),
+    ("buffer_load_dword %0, %1, 0 offen offset:%2 lds", [], ["v", "r", ("n", 4)], "amd.load_to_lds", "bytes=4 offset=4 src=v", {}),
     ("global_load_lds_dwordx4 %0, off", [], "a", "amd.load_to_lds", "bytes=16 src=a", {}),
     ("global_load_async_to_lds_b128 %0, %1, off", [], "da", "amd.async_lds", "bytes=16 dst=d src=a", {"store": False}),
     ("tensor_load_to_lds s[0:3], s[4:11]", [], "", "amd.tensor_lds", "", {"store": False}),
-    ("ds_read_b128 %0, %1 offset:16", ["d"], "a", "amd.ds_read", "bytes=16 src=a", {}),
+    ("ds_read_b128 %0, %1 offset:16", ["d"], "a", "amd.ds_read", "bytes=16 offset=16 src=a", {}),
     ("ds_write_b64 %0, %1", [], "av", "amd.ds_write", "bytes=8 dst=a", {"atomic": False}),
     ("ds_add_u32 %0, %1", [], "av", "amd.ds_write", "bytes=4 dst=a", {"atomic": True}),
     ("ds_bpermute_b32 %0, %1, %2", ["d"], "lv", "amd.ds_bpermute", "lane=l value=v", {}),
     ("v_readfirstlane_b32 %0, %1", ["d"], "v", "amd.readfirstlane", "value=v", {}),
     ("v_readlane_b32 %0, %1, 3", ["d"], "v", "amd.readlane", "lane=3 value=v", {}),
     ("v_mov_b32_dpp %0, %1 quad_perm:[1,0,3,2] row_mask:0xf", ["d"], "v", "amd.dpp", "value=v", {}),
-    ("v_mfma_f32_32x32x8f16 %0, %1, %2, %0", [("+v", "d")], "ab", "amd.mfma", "", {}),
-    ("v_wmma_f32_16x16x16_f16 %0, %1, %2, %0", [("+v", "d")], "ab", "amd.wmma", "", {}),
+    ("v_mfma_f32_32x32x8f16 %0, %1, %2, %0", [("+v", "d")], "ab", "amd.mfma", "a=a b=b c=?", {}),
+    ("v_wmma_f32_16x16x16_f16 %0, %1, %2, %0", [("+v", "d")], "ab", "amd.wmma", "a=a b=b c=?", {}),
     ("global_load_dwordx4 %0, %1, off", ["d"], "a", "amd.vmem_load", "bytes=16", {}),
     ("buffer_store_dword %0, %1, %2, 0 offen", [], "vor", "amd.vmem_store", "bytes=4", {"atomic": False}),
+    ("s_mov_b32 m0, %0\n\tbuffer_load_dword %1, %2, 0 offen lds", [], "dvr", "amd.load_to_lds", "bytes=4 dst=d src=v", {}),
     ("s_endpgm", [], "", "thread.exit", "", {"trap": False}),
 ]  # fmt: skip
 
@@ -86,3 +87,47 @@ def test_control_is_not_followed(template: str) -> None:
 )
 def test_waitcnt_immediate(imm: int, arch: str, fields: dict[str, int]) -> None:
     assert waitcnt_fields(imm, arch) == fields
+
+
+# LLVM, AMDGPUBaseInfo.cpp (getVmcntBitShiftLo, getExpcntBitShift, getLgkmcntBitShift and the widths): for each major
+# version the pieces (shift, width) of the field, low bits first.
+ENCODING = {
+    6: {"vmcnt": [(0, 4)], "expcnt": [(4, 3)], "lgkmcnt": [(8, 4)]},
+    7: {"vmcnt": [(0, 4)], "expcnt": [(4, 3)], "lgkmcnt": [(8, 4)]},
+    8: {"vmcnt": [(0, 4)], "expcnt": [(4, 3)], "lgkmcnt": [(8, 4)]},
+    9: {"vmcnt": [(0, 4), (14, 2)], "expcnt": [(4, 3)], "lgkmcnt": [(8, 4)]},
+    10: {"vmcnt": [(0, 4), (14, 2)], "expcnt": [(4, 3)], "lgkmcnt": [(8, 6)]},
+    11: {"vmcnt": [(10, 6)], "expcnt": [(0, 3)], "lgkmcnt": [(4, 6)]},
+}
+ARCHS = {6: "gfx600", 7: "gfx701", 8: "gfx803", 9: "gfx90a", 10: "gfx1030", 11: "gfx1151"}
+
+
+def encoded(major: int, values: dict[str, int]) -> int:
+    word = 0
+    for name, pieces in ENCODING[major].items():
+        value = values[name]
+        for shift, width in pieces:
+            word |= (value & (1 << width) - 1) << shift
+            value >>= width
+    return word
+
+
+@pytest.mark.parametrize("major", ENCODING)
+def test_every_packed_immediate(major: int) -> None:
+    """All values of all fields, alone (the others saturated) and together with their neighbours."""
+    tops = {name: (1 << sum(width for _, width in pieces)) - 1 for name, pieces in ENCODING[major].items()}
+    for name, top in tops.items():
+        for value in range(top + 1):
+            word = encoded(major, tops | {name: value})
+            assert waitcnt_fields(word, ARCHS[major]) == ({name: value} if value < top else {})
+    for vm in range(tops["vmcnt"] + 1):
+        for lgkm in range(tops["lgkmcnt"] + 1):
+            values = {"vmcnt": vm, "lgkmcnt": lgkm, "expcnt": vm % 8}
+            wanted = {name: value for name, value in values.items() if value < tops[name]}
+            assert waitcnt_fields(encoded(major, values), ARCHS[major]) == wanted
+
+
+def test_generations() -> None:
+    named = {"gfx803": 8, "gfx9": 9, "gfx90a": 9, "gfx942": 9, "gfx950": 9, "gfx1030": 10, "gfx1100": 11, "gfx1151": 11}
+    named |= {"gfx1201": 12, "gfx1250": 12, "sm_90a": 0, "": 0}
+    assert {arch: generation(arch) for arch in named} == named

@@ -40,7 +40,7 @@ def test_line(table: str, key: str, line: str) -> None:
     assert set(re.findall(r"\$(\w+)", line)) <= placeholders
     for spelling in key.split():
         assert set(re.findall(r"\{(\w+)\}", spelling)) <= placeholders
-        assert re.fullmatch(r"[\w:{}]+(/\d+)?", spelling), spelling
+        assert re.fullmatch(r"[\w:{}<>,]+(/\d+)?", spelling), spelling
     captured = Captured({name: {"sem": "relaxed", "scope": "gpu"}.get(name, "1") for name in placeholders})
     for row in _all(names.read(line, captured)):
         for op in row.ops:
@@ -193,7 +193,7 @@ CALLS = [
      "cp.async.bulk.tensor.load barrier=b coords.0=x coords.1=y dst=d map=m"),
     # libraries
     ("cute::tma_store_arrive", (), "cp.async.bulk.commit_group"),
-    ("cutlass::arch::umma_arrive_multicast", ("b", "k"), "tcgen05.commit barrier=b cta_mask=k"),
+    ("cutlass::arch::umma_arrive_multicast", ("b", "k"), "elect.sync mask=4294967295; tcgen05.commit barrier=b cta_mask=k @<0.value>"),
     ("cute::initialize_barrier", ("b", 1), "mbarrier.init barrier=&b count=1"),
     ("tl::mbarrier_wait", ("b", "ph"), "mbarrier.try_wait barrier=&b parity=ph"),
     ("tl::tma_load", ("&s", "&g", "b", "n"), "cp.async.bulk.g2s barrier=&b bytes=n dst=&s src=&g"),
@@ -243,7 +243,8 @@ def test_modifiers_from_template_arguments_and_captures() -> None:
 
 def test_helpers_that_elect_inside() -> None:
     for name, args in (("tl::tcgen05_mma_arrive", ("&b",)), ("cutlass::arch::umma_arrive", ("b",))):
-        assert call(name, *args).ops[0].mods["elects"] is True
+        elect, commit = call(name, *args).ops
+        assert (elect.name, commit.mods["elects"], show(commit.predicate)) == ("elect.sync", True, "<0.value>")
     assert "elects" not in call("cutlass::arch::umma_arrive_2x1SM_sm0", "b").ops[0].mods
     assert (
         "elects"
@@ -251,6 +252,20 @@ def test_helpers_that_elect_inside() -> None:
         .ops[0]
         .mods
     )
+
+
+@pytest.mark.parametrize(
+    ("every", "result"),
+    [
+        (32, "<0.value>"),
+        (0, "(<0.value> && ((%linear_tid >> 5) == 0))"),
+        (128, "(<0.value> && (((%linear_tid >> 5) % 4) == 0))"),
+        (40, "(<0.value> && (((%linear_tid >> 5) % 2) == 0))"),
+    ],
+)
+def test_election_in_every_so_many_threads(every: int, result: str) -> None:
+    """TileLang's `intrin.h`: warps whose number is a multiple of ceil(extent / 32); 0 means warp 0 of the CTA."""
+    assert show(call("tl::tl_shuffle_elect", targs=(every,)).result) == result
 
 
 def test_results() -> None:

@@ -47,6 +47,12 @@ ROLES = set(
         "width",
         "src_bytes",
         "imm",
+        "offset",
+        "scale",
+        "base",
+        "a",
+        "b",
+        "c",
     ]
 )
 COUNTERS = {role for role in ops.spec("amd.s_waitcnt").operands if role.endswith("cnt")}
@@ -227,3 +233,24 @@ def test_every_operation_is_spelled_and_every_spelling_is_an_operation() -> None
 def test_systematic_reader_knows_only_operations() -> None:
     row = tirx_names.systematic("tvm_builtin_ptx_mbarrier_init_init_shared_b64")
     assert row is not None and row.ops[0].name in ops.SPECS
+
+
+def test_the_quick_reader_agrees_with_the_library_and_leaves_to_it_what_it_does_not_know() -> None:
+    text = (Path(ops.__file__).parent / "ops.toml").read_text("utf-8")
+    assert ops.read_rows(text) == tomllib.loads(text)
+    for other in (
+        '[a]\nk = "x" # why\n',
+        '["a"]\nk = "x\\n"\n',
+        "[a]\nk= [1]\n",
+        "[a]\nk = 'x'\n",
+        '[a.b]\nk = "x"\n',
+        '["a\\u0041"]\nk = true\n',
+        '[[a]]\nk = "x"\n',
+        '  [a]\n  k = "x"\n',
+        '[a]\n"k" = """x"""\n',
+        'k = "x"\n',
+    ):
+        assert ops.read_rows(other) == tomllib.loads(other)
+    for wrong in ("[a]\n[a]\n", '[a]\nk = "x"\nk = "y"\n', "[a]\nk\n", "[a\n"):
+        with pytest.raises(tomllib.TOMLDecodeError):
+            ops.read_rows(wrong)

@@ -174,3 +174,10 @@ def test_object_macro_sees_the_names_where_it_is_used(body):
 )
 def test_parenthesised_variables_are_no_casts(body, expression, expected):
     assert body(f"int m = 2; int v = {expression};") == ["  m = 2", f"  v = {expected}"]
+
+
+def test_constants_of_the_standard_headers_are_known(body):
+    assert body("p[0] = n & INT_MAX; p[1] = UINT_MAX > 7u;") == [
+        "  store p : 4 = (n & 2147483647)",
+        "  store (p + 4) : 4 = 1",
+    ]

@@ -6,13 +6,13 @@ Register arithmetic is not followed, except a plain move of an operand.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from warplint.dialects.asm_flow import Draft, Shape
 from warplint.dialects.asm_text import Arg, Imm, Ref, Reg, Statement, Text, Word
 from warplint.dialects.leaf import Operand, OpOutput
 from warplint.dialects.ptx_values import NOWHERE, computed, unknown
+from warplint.patterns import late
 from warplint.syntax import ast
 
 _SIZES = {
@@ -23,12 +23,12 @@ _SIZES = {
     **dict.fromkeys(("dwordx3", "b96"), 12),
     **dict.fromkeys(("dwordx4", "b128"), 16),
 }
-_WAITS = re.compile(r"s_wait_(\w+?)cnt(?:_(\w+)cnt)?\Z")
-_WAITCNT = re.compile(r"s_waitcnt_(\w+?)cnt\Z")
-_CACHE = re.compile(r"(?:s_dcache_(?:inv|wb)|buffer_(?:wbl2|invl2|inv|wbinvl1|gl[01]_inv)|global_(?:inv|wb|wbinv))")
-_DPP = re.compile(r"(?:quad_perm|row_\w+|wave_\w+|dpp8)(?::|\Z)")
-_HARMLESS = re.compile(r"(?:v|s)_\w+\Z|exp\Z|s_nop\Z")
-_CONTROL = re.compile(r"s_(?:cbranch|branch|setpc|swappc|call|rfe|sethalt|subvector_loop)\w*\Z")
+_WAITS = late(r"s_wait_(\w+?)cnt(?:_(\w+)cnt)?\Z")
+_WAITCNT = late(r"s_waitcnt_(\w+?)cnt\Z")
+_CACHE = late(r"(?:s_dcache_(?:inv|wb)|buffer_(?:wbl2|invl2|inv|wbinvl1|gl[01]_inv)|global_(?:inv|wb|wbinv))")
+_DPP = late(r"(?:quad_perm|row_\w+|wave_\w+|dpp8)(?::|\Z)")
+_HARMLESS = late(r"(?:v|s)_\w+\Z|exp\Z|s_nop\Z")
+_CONTROL = late(r"s_(?:cbranch|branch|setpc|swappc|call|rfe|sethalt|subvector_loop)\w*\Z")
 
 _RESULTS = frozenset(
     {
@@ -54,6 +54,7 @@ def shape(text: Text, names: tuple[str, ...], kept: tuple[bool, ...]) -> Shape:
     results: dict[int, ast.Expr] = {place: Operand(NOWHERE, place) for place, plus in enumerate(kept) if plus}
     strange: list[str] = [text.trouble] if text.trouble else []
     exits = traps = loops = False
+    base: ast.Expr | None = None
     for statement in text.statements:
         mnemonic = statement.mnemonic
         if not mnemonic:
@@ -61,6 +62,10 @@ def shape(text: Text, names: tuple[str, ...], kept: tuple[bool, ...]) -> Shape:
         if _CONTROL.match(mnemonic):
             loops = True
             strange.append(mnemonic)
+            continue
+        if mnemonic.startswith("s_") and statement.args and _name(statement.args[0]) == "m0":
+            plain = mnemonic.startswith("s_mov_b32") and len(statement.args) == 2
+            base = _expr(statement.args[1], index, outputs) if plain else None
             continue
         found = describe(statement)
         target = _number(statement.args[0], index) if statement.args else None
@@ -91,6 +96,8 @@ def shape(text: Text, names: tuple[str, ...], kept: tuple[bool, ...]) -> Shape:
         for role, arg in roles.items():
             value = _expr(arg, index, outputs)
             operands[role] = unknown(f"the {role} of the instruction") if value is None else value
+        if name == "amd.load_to_lds" and base is not None:
+            operands["dst"] = base  # M0 holds the address in LDS
         gives = _gives(name) and target is not None and target < outputs
         ops.append(Draft(name, operands, mods, None, mnemonic, ("value",) if gives else ()))
         if gives and target is not None:
@@ -156,9 +163,9 @@ def _vector(mnemonic: str, args: tuple[Arg, ...]) -> tuple[str, Roles, Mapping[s
     family = mnemonic.split("_", 1)[0]
     if family == "v":
         if mnemonic.startswith("v_mfma") or mnemonic.startswith("v_smfmac"):
-            return "amd.mfma", {}, {}
+            return "amd.mfma", _roles(("a", "b", "c"), args[1:4]), {}
         if mnemonic.startswith(("v_wmma", "v_swmmac")):
-            return "amd.wmma", {}, {}
+            return "amd.wmma", _roles(("a", "b", "c"), args[1:4]), {}
         if mnemonic.startswith("v_readfirstlane"):
             return "amd.readfirstlane", _roles(("value",), args[1:2]), {}
         if mnemonic.startswith("v_readlane"):
@@ -172,22 +179,23 @@ def _vector(mnemonic: str, args: tuple[Arg, ...]) -> tuple[str, Roles, Mapping[s
         if mnemonic.startswith("ds_swizzle"):
             return "amd.dpp", _roles(("value",), args[1:2]), {}
         if mnemonic.startswith(("ds_read", "ds_load")):
-            return "amd.ds_read", _roles(("src",), args[1:2]), mods
+            return "amd.ds_read", _roles(("src",), args[1:2]) | _offset(args), mods
         if mnemonic.startswith("ds_nop"):
             return None
         atomic = not mnemonic.startswith(("ds_write", "ds_store"))
         return (
             "amd.ds_write",
-            _roles(("dst",), args[1:2] if atomic and "_rtn_" in mnemonic else args[:1]),
+            _roles(("dst",), args[1:2] if atomic and "_rtn_" in mnemonic else args[:1]) | _offset(args),
             mods | {"atomic": atomic},
         )
     if family == "tensor":
         return "amd.tensor_lds", {}, {"store": "store" in mnemonic}
     if "_async_" in mnemonic and family in ("global", "cluster"):
-        return "amd.async_lds", _roles(("dst", "src"), args[:2]), mods | {"store": "store" in mnemonic}
+        store = "store" in mnemonic  # its first operand is the address in global memory, its second the one in LDS
+        return "amd.async_lds", _roles(("dst", "src"), args[:2]) | _offset(args), mods | {"store": store}
     if family in ("global", "buffer", "flat", "scratch", "image", "tbuffer", "cluster"):
         if "_lds" in mnemonic or any(_name(arg) == "lds" for arg in args):
-            return "amd.load_to_lds", _roles(("src",), args[:1]), mods
+            return "amd.load_to_lds", _roles(("src",), args[:1]) | _offset(args), mods
         if "_load" in mnemonic or "_sample" in mnemonic or "_gather" in mnemonic:
             return "amd.vmem_load", {}, mods
         if "_prefetch" in mnemonic:
@@ -196,21 +204,16 @@ def _vector(mnemonic: str, args: tuple[Arg, ...]) -> tuple[str, Roles, Mapping[s
     return None
 
 
-def waitcnt_fields(imm: int, arch: str) -> Mapping[str, int]:
-    """Counters that `s_waitcnt imm` waits for, by the encoding of `arch`; saturated fields (no wait) are left out.
-
-    gfx9: vmcnt in bits 3..0 and 15..14, expcnt 6..4, lgkmcnt 11..8. gfx10: lgkmcnt has bits 13..8.
-    gfx11: expcnt 2..0, lgkmcnt 9..4, vmcnt 15..10. Empty when the architecture is not known to have the instruction.
-    """
-    if arch.startswith("gfx9"):
-        fields = {"vmcnt": (imm & 15 | imm >> 10 & 48, 63), "expcnt": (imm >> 4 & 7, 7), "lgkmcnt": (imm >> 8 & 15, 15)}
-    elif arch.startswith("gfx10"):
-        fields = {"vmcnt": (imm & 15 | imm >> 10 & 48, 63), "expcnt": (imm >> 4 & 7, 7), "lgkmcnt": (imm >> 8 & 63, 63)}
-    elif arch.startswith("gfx11"):
-        fields = {"vmcnt": (imm >> 10 & 63, 63), "expcnt": (imm & 7, 7), "lgkmcnt": (imm >> 4 & 63, 63)}
-    else:
-        return {}
-    return {name: value for name, (value, top) in fields.items() if value < top}
+def _offset(args: tuple[Arg, ...]) -> Roles:
+    """`offset:16`: bytes added to the address (a load into LDS adds them on both sides)."""
+    for arg in args:
+        text = _name(arg)
+        if text.startswith("offset:"):
+            number = text[7:]
+            if number.startswith("%") and number[1:].isdigit() and len(number) < 9:
+                return {"offset": Ref(int(number[1:]))}
+            return {"offset": Imm(int(number, 0)) if number.isdigit() or number.startswith("0x") else arg}
+    return {}
 
 
 def _roles(roles: tuple[str, ...], args: tuple[Arg, ...]) -> Roles:

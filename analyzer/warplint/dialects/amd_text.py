@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 
 from warplint.dialects.asm_text import MAX_TOKENS, Arg, Imm, Ref, Reg, Statement, Text, Word
+from warplint.patterns import late
 
-_LINE = re.compile(r"\s*(?:(?P<label>[\w$.]+):(?!:))?\s*(?P<mnemonic>[\w.$]+)?(?P<rest>.*)", re.S)
-_ARG = re.compile(
+_LINE = late(r"\s*(?:(?P<label>[\w$.]+):(?!:))?\s*(?P<mnemonic>[\w.$]+)?(?P<rest>.*)", re.S)
+_ARG = late(
     r"""%\[(?P<named>\w+)\] | %(?P<number>\d+) | (?P<counter>\w+)\((?P<value>[^()]*)\)
       | (?P<option>\w+:\[[^\[\]]*\]|\w+:[^\s,]+) | (?P<range>\w*\[[^\[\]]*\])
       | (?P<imm>-?(?:0[xX][0-9a-fA-F]+|\d+))(?![\w.])

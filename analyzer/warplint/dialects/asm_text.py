@@ -12,6 +12,8 @@ from functools import lru_cache
 
 from msgspec import Struct
 
+from warplint.patterns import late
+
 MAX_TOKENS = 40_000
 MAX_LENGTH = 1_000_000
 SMALL = 20_000
@@ -97,7 +99,7 @@ class Text(Struct, frozen=True):
 
 
 # ----------------------------------------------------------------------------------------------------- PTX
-_TOKEN = re.compile(
+_TOKEN = late(
     r"""(?P<skip>\s+|//[^\n]*|/\*.*?(?:\*/|\Z))
       | %\[(?P<named>\w+)\]
       | %(?P<number>\d+)
@@ -108,9 +110,9 @@ _TOKEN = re.compile(
       | (?P<punct>.)""",
     re.X | re.S,
 )
-_AMD_HEAD = re.compile(r"(?:s|v|ds|buffer|global|flat|scratch|image|tensor|cluster|tbuffer|exp)_[a-z]\w*\Z|exp\Z")
+_AMD_HEAD = late(r"(?:s|v|ds|buffer|global|flat|scratch|image|tensor|cluster|tbuffer|exp)_[a-z]\w*\Z|exp\Z")
 # Possessive: a text without any word must not be tried in all ways.
-_FIRST_WORD = re.compile(r"(?:\s++|[{};]|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/|[\w$.]++:(?!:))*+([\w$]+)")
+_FIRST_WORD = late(r"(?:\s++|[{};]|//[^\n]*+|/\*(?:[^*]++|\*(?!/))*+\*/|[\w$.]++:(?!:))*+([\w$]+)")
 
 
 def parse(template: str) -> Text:

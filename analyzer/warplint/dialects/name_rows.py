@@ -20,11 +20,12 @@ the first argument is an address (`&x[0]`), else B.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from msgspec import Struct, field
 from msgspec.structs import replace
+
+from warplint.patterns import late
 
 
 class Where(Struct, frozen=True):
@@ -107,7 +108,7 @@ def _substituted(text: str, captured: Mapping[str, str]) -> str:
     return text
 
 
-_MOD = re.compile(r"([ta])(\d+)(?:\+(\d+))?(?:\|(\w+))?")
+_MOD = late(r"([ta])(\d+)(?:\+(\d+))?(?:\|(\w+))?")
 
 
 def _mod(text: str, captured: Mapping[str, str]) -> str | int | bool | Where:

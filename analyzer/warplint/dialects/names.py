@@ -9,10 +9,10 @@ Tables are loaded when a name with one of their prefixes is first asked for.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from pathlib import Path
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -135,9 +135,11 @@ def rows(table: str) -> Mapping[str, str]:
     import tomllib
 
     found: dict[str, str] = {}
-    folder = Path(__file__).with_name("tables")
-    for path in sorted(folder.glob(f"{table}.toml")) + sorted(folder.glob(f"{table}_[a-z].toml")):
-        found.update(tomllib.loads(path.read_text("utf-8")))
+    folder = os.path.join(os.path.dirname(__file__), "tables")
+    parts = re.compile(re.escape(table) + r"(?:_[a-z])?\.toml")
+    for name in sorted(name for name in os.listdir(folder) if parts.fullmatch(name)):
+        with open(os.path.join(folder, name), "rb") as file:
+            found.update(tomllib.load(file))
     return found
 
 
@@ -153,7 +155,7 @@ def bind(row: NameRow, args: tuple[ast.Expr, ...], targs: tuple[ast.Expr, ...], 
         for role, where in op.operands:
             value = _value(where, args, targs, span)
             if where.kind == "out":
-                value = OpOutput(span, number - 1, where.through)
+                value = OpOutput(span, len(ops) - 1, where.through)
             if value is not None:
                 operands[role] = value
         mods: dict[str, str | int | bool] = {}
@@ -164,6 +166,10 @@ def bind(row: NameRow, args: tuple[ast.Expr, ...], targs: tuple[ast.Expr, ...], 
         predicate = None if op.predicate is None else _value(op.predicate, args, targs, span)
         if predicate is not None:
             predicate = ast.Binary(span, "!=", predicate, ast.Num(span, 0))
+        if mods.get("elects"):  # the helper elects the issuing lane itself: elect.sync, then the operation under it
+            mask: dict[str, ast.Expr] = {"mask": ast.Num(span, 0xFFFFFFFF)}
+            predicate = OpOutput(span, len(ops), "value", True)
+            ops.append(AsmOp("elect.sync", mask, {}, None, "", ("value",)))
         name = op.name
         if name == "bar.sync.named" and "threads" not in operands and _literal(operands.get("id")) == 0:
             name, operands = "bar.sync.cta", {}
@@ -172,9 +178,23 @@ def bind(row: NameRow, args: tuple[ast.Expr, ...], targs: tuple[ast.Expr, ...], 
             names.append(row.result)
         for position, output in op.outputs:
             index = position if position >= 0 else len(args) + position
-            outputs[index] = OpOutput(span, number, output, _is_truth(op, output))
+            outputs[index] = OpOutput(span, len(ops), output, _is_truth(op, output))
         ops.append(AsmOp(name, operands, mods, predicate, "", tuple(names)))
-    return CallResult(tuple(ops), outputs, _result(row, args, span), row.writes)
+    result = _result(row, args, span, len(ops) - 1)
+    if result is not None and ops and "every" in ops[-1].mods:
+        result = _one_of(int(ops[-1].mods["every"]), result, span)
+    return CallResult(tuple(ops), outputs, result, row.writes)
+
+
+def _one_of(threads: int, elected: ast.Expr, span: Span) -> ast.Expr:
+    """An election of one lane in every `threads` threads, whole warps each; 0: one lane in the CTA, of warp 0."""
+    warps = (threads + 31) // 32
+    if warps == 1:
+        return elected
+    warp: ast.Expr = ast.Binary(span, ">>", SpecialReg(span, "linear_tid"), ast.Num(span, 5))
+    if warps:
+        warp = ast.Binary(span, "%", warp, ast.Num(span, warps))
+    return ast.Binary(span, "&&", elected, ast.Binary(span, "==", warp, ast.Num(span, 0)))
 
 
 def _is_address(value: ast.Expr) -> bool:
@@ -190,7 +210,7 @@ def _is_truth(op: NameOp, output: str) -> bool:
     return output == "value" and (op.name in _TRUTHS or op.mods.get("mode") in ("any", "all", "uni"))
 
 
-def _result(row: NameRow, args: tuple[ast.Expr, ...], span: Span) -> ast.Expr | None:
+def _result(row: NameRow, args: tuple[ast.Expr, ...], span: Span, last: int) -> ast.Expr | None:
     text = row.result
     if not text:
         return None
@@ -202,10 +222,9 @@ def _result(row: NameRow, args: tuple[ast.Expr, ...], span: Span) -> ast.Expr | 
         return ast.Num(span, int(text[1:], 0))
     if text.startswith("arg:"):
         return _value(source_of(text[4:], {}), args, (), span)
-    last = len(row.ops) - 1
-    if row.ops[last].mods.get("blocking") and text == "value":
+    if row.ops[-1].mods.get("blocking") and text == "value":
         return ast.Num(span, 1)
-    return OpOutput(span, last, text, _is_truth(row.ops[last], text))
+    return OpOutput(span, last, text, _is_truth(row.ops[-1], text))
 
 
 def _value(where: Where, args: tuple[ast.Expr, ...], targs: tuple[ast.Expr, ...], span: Span) -> ast.Expr | None:

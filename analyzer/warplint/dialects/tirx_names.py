@@ -13,26 +13,27 @@ import re
 from warplint.dialects import mnemonics
 from warplint.dialects.name_rows import NameOp, NameRow, Where
 from warplint.dialects.ptx_arith import ARITHMETIC
+from warplint.patterns import late
 
 PREFIX = "tvm_builtin_ptx_"
-_PREDICATED = re.compile(r"(?<!vote_sync_any)(?<!vote_sync_all)(?<!vote_sync_uni)_pred(?:_keep|_undef)?\Z")
-_OFFSET = re.compile(r"_addr(\d+)_([pm])(\d+)")
-_SINK = re.compile(r"_sink_[A-Za-z_]+?(\d+)")
-_IMMEDIATE = re.compile(r"_(m?\d+)((?:_(?:u|s|f|b)\d+|_bf16|_f16)*)\Z")
-_COMPOUND = re.compile(
+_PREDICATED = late(r"(?<!vote_sync_any)(?<!vote_sync_all)(?<!vote_sync_uni)_pred(?:_keep|_undef)?\Z")
+_OFFSET = late(r"_addr(\d+)_([pm])(\d+)")
+_SINK = late(r"_sink_[A-Za-z_]+?(\d+)")
+_IMMEDIATE = late(r"_(m?\d+)((?:_(?:u|s|f|b)\d+|_bf16|_f16)*)\Z")
+_COMPOUND = late(
     r"(?<![A-Za-z0-9])(arrive_drop|expect_tx|complete_tx|try_wait|test_wait|pending_count|commit_group|wait_group|wait_all"
     r"|bulk_group|cta_group|cache_hint|(?<=fence_)mbarrier_init|(?<=mbarrier_init_)mbarrier_init(?=_release)|acq_rel|launch_dependents|relinquish_alloc_permit|mma_async"
     r"|try_cancel|query_cancel|is_canceled|get_first_ctaid|cp_fenceproxy|after_thread_sync|before_thread_sync"
     r"|block_scale|scale_vec|no_allocate|evict_first|evict_last|evict_normal|evict_unchanged|ignore_src|src_size"
     r"|global_address|global_dim|global_stride|no_hint|ld_reduce|sync_restrict)(?![A-Za-z0-9])"
 )
-_OTHER_STYLE = re.compile(r"(?:_|\A)(?:u?int\d+|float\d+|bfloat16|plain|scalar|values|from_src|to_dst\d*)(?:_|\Z)")
+_OTHER_STYLE = late(r"(?:_|\A)(?:u?int\d+|float\d+|bfloat16|plain|scalar|values|from_src|to_dst\d*)(?:_|\Z)")
 """Words that only the names of TIRx 0.26 hold, whose parameters stand in another order."""
 _EXTRAS = 4
 """Trailing operands that have no role here: cache policies, masks, hints."""
 _ROOTS = ("shfl", "vote", "elect", "redux")
 _DROPPED = {"shfl": ("p",), "redux": ("bitwise", "f32"), "vote": ()}
-_VECTOR = re.compile(r"_v(\d)(?:_|\Z)")
+_VECTOR = late(r"_v(\d)(?:_|\Z)")
 
 
 def systematic(name: str, arity: int | None = None) -> NameRow | None:

@@ -269,9 +269,14 @@ def binary(op: str, left: Typed, right: Typed, size: Callable[[CType], int | Non
     result = join(op, left.expr, right_expr)
     if isinstance(result, ir.Const):
         return Typed(ir.Const(wrap(result.value, type_.name)), type_)
-    if type_.name[:1] == "u" and op in _WRAPPING and isinstance(result, ir.Binary):
+    if isinstance(result, ir.Binary) and ((type_.name[:1] == "u" and op in _WRAPPING) or _shifts_out(op, type_, right_expr)):
         result = ir.Cast(type_.cast, result)
     return Typed(result, type_)
+
+
+def _shifts_out(op: str, type_: CType, amount: ir.Expr) -> bool:
+    """A left shift of an `int` by an amount that varies: how wide it was shifted must stay visible."""
+    return op == "<<" and type_ is INT and not isinstance(amount, ir.Const)
 
 
 def _widened(value: Typed, type_: CType) -> Typed:

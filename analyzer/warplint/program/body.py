@@ -6,9 +6,9 @@ asks. Everything else is resolved at once, with its effects as statements in eva
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
+from warplint.patterns import late
 from warplint.program import (
     aggregates,
     control,
@@ -101,7 +101,7 @@ def _hides_a_call(data: bytes, span: Span) -> bool:
     return b"asm" in text or _CALLED_VALUE.search(text) is not None
 
 
-_CALLED_VALUE = re.compile(rb"[)\]]\s*\(")
+_CALLED_VALUE = late(rb"[)\]]\s*\(")
 
 
 def expression(build: Build, lazy: ast.Lazy, ctx: Ctx) -> None:
@@ -129,7 +129,7 @@ def expression(build: Build, lazy: ast.Lazy, ctx: Ctx) -> None:
                 ctx.out.append(ir.Read(site, ready(node.pointer), None, node.volatile))
 
 
-_AFTER_NAME = re.compile(rb"[^\w.:]")
+_AFTER_NAME = late(rb"[^\w.:]")
 
 
 def _plain_assignment(build: Build, lazy: ast.Lazy, ctx: Ctx) -> bool:
@@ -140,7 +140,7 @@ def _plain_assignment(build: Build, lazy: ast.Lazy, ctx: Ctx) -> bool:
         return False
     root = binding.root
     type_ = root.type
-    element = type_._replace(dims=())
+    element = type_.bare
     if not element.scalar or root.members:
         return False
     data = build.unit.source.data
@@ -157,7 +157,7 @@ def _plain_assignment(build: Build, lazy: ast.Lazy, ctx: Ctx) -> bool:
     indexed = data[after : after + 1] == b"["
     if indexed != bool(type_.dims) or data[after : after + 2] == b"->":
         return False
-    symbol = places.leaf(build, places.whole(root)._replace(type=element))
+    symbol = places.leaf(build, places.whole(root, element))
     later = ctx.later(build.clock)
     site = ctx.frame.outer or lazy.span
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import re
+from warplint.patterns import late
 
 IDENTITY = frozenset({
     "__cvta_generic_to_shared", "__cvta_shared_to_generic", "__cvta_generic_to_global", "__cvta_global_to_generic",
@@ -17,7 +17,7 @@ LOADS = frozenset({"__ldg", "__ldca", "__ldcg", "__ldcs", "__ldcv", "__ldlu", "_
 STORES = frozenset({"__stwb", "__stcg", "__stcs", "__stwt"})
 """Write their second argument through their first (CUDA C++ Programming Guide, store functions using cache hints)."""
 
-ATOMICS = re.compile(
+ATOMICS = late(
     r"(?:unsafe)?atomic(?:Add|Sub|Exch|Min|Max|Inc|Dec|CAS|And|Or|Xor)(?:_block|_system|_noret)?"
     r"|__hip_atomic_(?:store|exchange|fetch_\w+|compare_exchange_\w+)|__nv_atomic_(?:store|exchange|fetch_\w+)\w*"
     r"|__atomic_(?:store|exchange|fetch|add|sub|compare_exchange)\w*|__builtin_amdgcn_(?:global|flat|ds)_atomic_\w+"
@@ -118,7 +118,7 @@ _CONVERSIONS = (
     "__builtin_elementwise", "__builtin_fma", "__builtin_sqrt", "__builtin_exp", "__builtin_fabs", "__builtin_shuffle",
     "__builtin_convertvector", "__builtin_nan", "__builtin_inf", "__builtin_huge", "__builtin_is", "__builtin_popc",
     "__builtin_clz", "__builtin_ctz", "__builtin_ffs", )  # fmt: skip
-_MATH = re.compile(
+_MATH = late(
     r"(?:__|h|h2|std::|::)?(?:sqrt|rsqrt|cbrt|rcbrt|exp|exp2|exp10|expm1|ex2|log|log2|log10|log1p|pow|powi|fabs|abs|labs|llabs|max|min|fmax|"
     r"fmin|fma|fmaf|mad|fmod|remainder|floor|ceil|trunc|round|lround|rint|nearbyint|llrint|tanh|sinh|cosh|tan|sin|cos|asin|"
     r"acos|atan|atan2|sinpi|cospi|erf|erfc|erfinv|erfcinv|lgamma|tgamma|normcdf|copysign|signbit|isnan|isinf|isfinite|"
@@ -128,7 +128,7 @@ _MATH = re.compile(
     r"norm3df|norm4df|rnorm3df|nan|nanf|j0|j1|y0|y1|clamp|ceil_div|numeric_limits|quiet_NaN|infinity|epsilon|"
     r"sub|add|mul|neg|bit_cast|bit_width|has_single_bit|countl_zero|countr_zero|popcount)(?:f|l|d|_r[nzudad]?|_sat|_ftz)*(?:16|32|64|2|4)?"
 )
-_HALF = re.compile(
+_HALF = late(
     r"__h(?:add|sub|mul|fma|neg|abs|div|max|min|eq|ne|lt|le|gt|ge|equ|neu|ltu|leu|gtu|geu|isnan|isinf|cmadd|add_rn|"
     r"mul_rn|sub_rn|fma_relu|max_nan|min_nan|badd2|beq2|bge2|bgt2|ble2|blt2|bne2)\w*|__(?:f|d)(?:add|sub|mul|fma|maf|div|sqrt|rcp|rsqrt)\w*"
     r"|__v(?:abs|add|sub|max|min|avg|cmp|set|neg|i|sad|had)\w*|h(?:exp|log|sqrt|rsqrt|rcp|sin|cos|floor|ceil|trunc|rint)\w*"

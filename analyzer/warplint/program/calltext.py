@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 
+from warplint.patterns import late
 from warplint.source import Span
 
-_TARGET = re.compile(r"\(?\s*(?:\(\s*\(\s*[\w ]+\*\s*\)\s*)?([A-Za-z_]\w*)\s*\)?\s*(?:\[(.*)\])?\s*\)?")
+_TARGET = late(r"\(?\s*(?:\(\s*\(\s*[\w ]+\*\s*\)\s*)?([A-Za-z_]\w*)\s*\)?\s*(?:\[(.*)\])?\s*\)?")
 
 
-_CAST = re.compile(r"\(\s*\(\s*([\w ]+?)\s*\*\s*\)")
+_CAST = late(r"\(\s*\(\s*([\w ]+?)\s*\*\s*\)")
 
 
-_NEXT = re.compile(rb"/[*/]|[(\[{)\]},\"']")
+_NEXT = late(rb"/[*/]|[(\[{)\]},\"']")
 
 
 def split(data: bytes, span: Span, last: int = 1 << 30) -> list[Span]:
@@ -69,7 +69,7 @@ def target(text: bytes) -> tuple[str, str | None, str] | None:
     return match[1], None if index is None else index.strip(), cast[1] if cast else ""
 
 
-_PLAIN = re.compile(rb"\s*+(?:\(\((\w+(?: \w+)?) ?\*\)\s*+([A-Za-z_]\w*+)\)|([A-Za-z_]\w*+))(?:\[(\w++)\])?\s*+([,)])")
+_PLAIN = late(rb"\s*+(?:\(\((\w+(?: \w+)?) ?\*\)\s*+([A-Za-z_]\w*+)\)|([A-Za-z_]\w*+))(?:\[(\w++)\])?\s*+([,)])")
 """An argument that is a variable or an element at a simple index, with what ends it."""
 
 Target = tuple[str, str | None, str]

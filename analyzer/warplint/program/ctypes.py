@@ -5,11 +5,12 @@ Sizes follow the CUDA C++ and HIP ABIs on 64-bit Linux (natural alignment, `long
 
 from __future__ import annotations
 
-import re
 from functools import lru_cache
 from typing import NamedTuple
 
 from msgspec import Struct
+
+from warplint.patterns import late
 
 SIZES: dict[str, int] = {
     "bool": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "i64": 8, "u64": 8,
@@ -29,7 +30,7 @@ _SPELLED: dict[str, str] = {
     "uintptr_t": "u64", "byte": "u8", "float": "f32", "double": "f64", "long double": "f64", "nullptr_t": "u64",
     "half": "f16", "__half": "f16", "half_t": "f16", "_Float16": "f16", "float16_t": "f16", "float_16": "f16",
     "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "bfloat16_t": "bf16", "hip_bfloat16": "bf16", "bf16": "bf16",
-    "__hip_bfloat16": "bf16", "bfloat16": "bf16", "tfloat32_t": "f32",
+    "__fp16": "f16", "__bf16": "bf16", "__hip_bfloat16": "bf16", "bfloat16": "bf16", "tfloat32_t": "f32",
     "__nv_fp8_e4m3": "f8", "__nv_fp8_e5m2": "f8", "__nv_fp8_e8m0": "f8", "float_e4m3_t": "f8", "float_e5m2_t": "f8",
     "fp8_e4_t": "f8", "fp8_e5_t": "f8", "__nv_fp8_storage_t": "u8", "__int128": "i128", "unsigned __int128": "u128",
     "__int128_t": "i128", "__uint128_t": "u128", "wchar_t": "i32", "char16_t": "u16", "char32_t": "u32",
@@ -45,13 +46,13 @@ OPAQUE_SIZES: dict[str, tuple[int, int]] = {
 """Size and alignment of library types that appear in shared memory: CUtensorMap (CUDA driver API: 64-byte aligned,
 128 bytes); an mbarrier object is one 64-bit word (PTX ISA 9.7.13.15.1), whatever class wraps it."""
 
-_VECTOR = re.compile(r"(u?char|u?short|u?int|u?long|u?longlong|float|double|dim)([1-4])")
+_VECTOR = late(r"(u?char|u?short|u?int|u?long|u?longlong|float|double|dim)([1-4])")
 _VECTOR_BASE = {
     "char": "i8", "uchar": "u8", "short": "i16", "ushort": "u16", "int": "i32", "uint": "u32", "long": "i64",
     "ulong": "u64", "longlong": "i64", "ulonglong": "u64", "float": "f32", "double": "f64", "dim": "u32",
 }  # fmt: skip
 _WORDS = frozenset({"unsigned", "signed", "int", "long", "short", "char"})
-_NAMESPACES = re.compile(r"^(?:::)?(?:std|cuda::std|cuda|cutlass|cute|tl|kittens|ck_tile|ck)::")
+_NAMESPACES = late(r"^(?:::)?(?:std|cuda::std|cuda|cutlass|cute|tl|kittens|ck_tile|ck)::")
 
 
 class CType(NamedTuple):
@@ -62,6 +63,11 @@ class CType(NamedTuple):
     dims: tuple[int | None, ...] = ()
     targs: tuple[int | str | None, ...] = ()
     """Template arguments of a record type as far as known (integers, type names)."""
+
+    @property
+    def bare(self) -> CType:
+        """The type of one element: without its dimensions."""
+        return CType(self.name, self.pointer, (), self.targs) if self.dims else self
 
     @property
     def scalar(self) -> bool:
@@ -137,6 +143,9 @@ def scalar_name(spelled: str) -> str | None:
 @lru_cache(256)
 def vector(name: str) -> tuple[str, int] | None:
     """Element type and width of a CUDA vector type (`uint4` gives `("u32", 4)`, `dim3` three u32)."""
+    if name.startswith("vec:"):  # `extvectors`
+        _, element, width = name.split(":")
+        return element, int(width)
     found = _VECTOR.fullmatch(name)
     if found is None or (found[1] == "dim" and found[2] != "3"):
         return None

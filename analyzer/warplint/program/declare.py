@@ -53,7 +53,7 @@ def _plain_declaration(build: Build, item: ast.Declarator, ctx: Ctx) -> bool:
     type_ = ctype(build, written, ctx)
     if item.dims:
         type_ = declared_type(build, item, ctx)
-    element = type_._replace(dims=()) if type_.dims else type_
+    element = type_.bare
     if not element.scalar:
         return False
     init = item.init
@@ -71,7 +71,7 @@ def _plain_declaration(build: Build, item: ast.Declarator, ctx: Ctx) -> bool:
     if "const" in written.qualifiers or "constexpr" in written.qualifiers:
         held = Value(lambda: convert(expr.value(build, init.expr, later), type_))
         local.constant = lambda: lookup.force(held)
-    symbol = places.leaf(build, places.whole(root)._replace(type=element))
+    symbol = places.leaf(build, places.whole(root, element))
 
     def make() -> ir.Expr:
         depth, build.depth = build.depth, 0

@@ -56,7 +56,7 @@ def _index(build: Build, node: ast.Index, ctx: Ctx) -> Place | Typed:
             if own is not None:
                 return own if own.place is None or own.type.pointer else own.place
         position = expr.value(build, node.index, ctx).expr
-        found = places.index(build, inner, position) if inner.type.dims else places.component(build, inner)
+        found = places.index(build, inner, position) if inner.type.dims else places.component(build, inner, position)
         return found if found is not None else unknown("an element of an object")
     position = expr.value(build, node.index, ctx).expr
     if pointer is None and inner is not None:

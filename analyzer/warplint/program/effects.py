@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from warplint.dialects import asm as asm_dialect
+from warplint.patterns import late
 from warplint.program import builtins, named
 from warplint.program.ctypes import scalar_name, strip_namespace, vector
 from warplint.program.unit import Unit
@@ -21,13 +22,13 @@ from warplint.syntax import ast
 
 NONE, WRITES, MATTERS = 0, 1, 2
 
-_CALLEE = re.compile(rb"[A-Za-z_]\w*+(?=\s*+\()")
-_TEMPLATE_CALLEE = re.compile(rb"[A-Za-z_]\w*+(?=\s*+<[^;{}()]{1,200}>\s*+\()")
-_BEFORE_ANGLE = re.compile(rb"[A-Za-z_]\w*\s*\Z")
-_AFTER_ANGLE = re.compile(rb"<[^;{}()]{1,200}>\s*\(")
-_OPENING = re.compile(rb"\s*[(<]")
-_WRITE = re.compile(rb"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=")
-_WORD = re.compile(r"[A-Za-z_]\w*")
+_CALLEE = late(rb"[A-Za-z_]\w*+(?=\s*+\()")
+_TEMPLATE_CALLEE = late(rb"[A-Za-z_]\w*+(?=\s*+<[^;{}()]{1,200}>\s*+\()")
+_WORD_BYTES = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_"
+_AFTER_ANGLE = late(rb"<[^;{}()]{1,200}>\s*\(")
+_OPENING = late(rb"\s*[(<]")
+_WRITE = late(rb"\+\+|--|(?<![=!<>])=(?!=)|<<=|>>=")
+_WORD = late(r"[A-Za-z_]\w*")
 _ASM = frozenset({"asm", "__asm__", "__asm", "volatile", "__volatile__", "__volatile"})
 
 
@@ -45,14 +46,13 @@ class Summary(Struct, eq=False):
     """Without assembly, special registers and unknown calls: its value depends on arguments and memory alone."""
 
 
-def index(unit: Unit) -> None:
-    """Looks through the kernels of the file; helpers are looked through when something calls them."""
-    bare = [name for name, macro in unit.macros.items() if macro.params is None and _text_effect(unit, macro.body)]
-    if bare:
-        unit.statements = re.compile(r"\b(?:{})\b".format("|".join(map(re.escape, bare))).encode())
-    for fn in unit.file.functions:
-        if "__global__" in fn.specifiers:
-            scan(unit, fn)
+def index(unit: Unit, kernel: ast.Function) -> None:
+    """Looks through a kernel; helpers are looked through when something calls them."""
+    if not unit.scanned:
+        bare = [name for name, macro in unit.macros.items() if macro.params is None and _text_effect(unit, macro.body)]
+        if bare:
+            unit.statements = re.compile(r"\b(?:{})\b".format("|".join(map(re.escape, bare))).encode())
+    scan(unit, kernel)
 
 
 def scan(unit: Unit, fn: ast.Function) -> None:
@@ -76,13 +76,14 @@ def scan(unit: Unit, fn: ast.Function) -> None:
             hot.add(match.start())
     at = data.find(b"<", start, end)
     while at != -1:
-        before = _BEFORE_ANGLE.search(data, max(start, at - 100), at)
-        if before is not None:
-            name = before[0].rstrip().decode("ascii")
+        text = data[max(start, at - 100) : at].rstrip()
+        word = text[len(text.rstrip(_WORD_BYTES)) :].lstrip(b"0123456789")
+        if word:
+            name = word.decode("ascii")
             if name in unit.functions or _AFTER_ANGLE.match(data, at, end):
                 called[name] = None
                 if name not in builtins.KEYWORDS and of_name(unit, name):
-                    hot.add(before.start())
+                    hot.add(max(start, at - 100) + len(text) - len(word))
         at = data.find(b"<", at + 1, end)
     hot.update(_after_comments(data, start, end))
     if unit.statements is not None:

@@ -158,6 +158,10 @@ class Unknown(Expr, frozen=True):
     """True when it is the same for all threads of the grid whatever it is (a template argument, a host constant)."""
 
 
+UNDEFINED = " is not defined in this file"
+"""How the reason of a name's `Unknown` ends where the file does not define the name."""
+
+
 class Deferred(Struct, eq=False):
     """An expression resolved on first use."""
 
@@ -337,13 +341,15 @@ class LaunchInfo(Struct, frozen=True):
     max_registers: int | None = None
     cooperative: bool | None = None
     """From host launches in the same file: True cooperative, False plain, None no launch seen."""
+    wave: int = 0
+    """Lanes of a wave where the source of an AMD kernel tells: 64 with MFMA or `ballot_w64`, 32 with `_w32`; else 0."""
     expect: tuple[str, ...] = ()
     """Fast paths that the user says the kernel must use: `tma`, `tcgen05`, `wgmma`, `mfma` (--expect or the config)."""
 
     @property
     def warp_size(self) -> int:
-        """32, or 64 for AMD gfx9 (CDNA)."""
-        return 64 if self.arch.startswith("gfx9") else 32
+        """32, or 64 for AMD gfx9 (CDNA); what the source tells comes before what the target usually has."""
+        return self.wave or (64 if self.arch.startswith("gfx9") else 32)
 
     @property
     def threads(self) -> int | None:
@@ -414,11 +420,20 @@ def children(stmt: Stmt) -> Iterator[Seq]:
 
 def walk(stmt: Stmt) -> Iterator[Stmt]:
     """Every statement below and including `stmt`, in source order."""
-    stack = [stmt]
+    # Rules walk whole kernels again and again: no generator and no pattern match per statement.
+    stack: list[Stmt] = [stmt]
+    pop, push = stack.pop, stack.append
     while stack:
-        top = stack.pop()
+        top = pop()
         yield top
         if isinstance(top, Seq):
-            stack.extend(reversed(top.body))
-        else:
-            stack.extend(reversed(list(children(top))))
+            stack += top.body[::-1]
+        elif isinstance(top, If):
+            push(top.orelse)
+            push(top.then)
+        elif isinstance(top, Loop):
+            push(top.step)
+            push(top.body)
+            push(top.prelude)
+        elif isinstance(top, Inline):
+            push(top.body)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from warplint.patterns import late
 from warplint.program import expr, ir
 from warplint.program.arith import unknown
 from warplint.program.ctypes import strip_namespace
@@ -13,11 +14,13 @@ from warplint.program.unit import Build, Unit, file_ctx
 from warplint.syntax import ast, parse_expression
 
 _PADDED = 3
-_GROUP_SIZE = re.compile(r"reqd_work_group_size\s*\(\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)")
-_FLAT_SIZE = re.compile(r"amdgpu_flat_work_group_size\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)")
-_CLUSTER_ATTRIBUTE = re.compile(rb"\bclusterDim\s*\.\s*([xyz])\s*=\s*([^;]{1,80});")
-_OTHER_AXIS = re.compile(rb"\bthreadIdx\s*\.\s*[yz]\b|%tid\.[yz]\b|hipThreadIdx_[yz]\b")
+_GROUP_SIZE = late(r"reqd_work_group_size\s*\(\s*(\d+)\s*,\s*(\d+)\s*,\s*(\d+)\s*\)")
+_FLAT_SIZE = late(r"amdgpu_flat_work_group_size\s*\(\s*(\d+)\s*,\s*(\d+)\s*\)")
+_CLUSTER_ATTRIBUTE = late(rb"\bclusterDim\s*\.\s*([xyz])\s*=\s*([^;]{1,80});")
+_OTHER_AXIS = late(rb"\bthreadIdx\s*\.\s*[yz]\b|%tid\.[yz]\b|hipThreadIdx_[yz]\b")
 _MAX_DECLARATIONS = 2000
+MAX_THREADS = 1024
+"""Threads of one block, on all hardware."""
 
 
 def host_scope(build: Build, name: str) -> Ctx:
@@ -182,15 +185,26 @@ def facts(
     if options.smem is not None:
         smem = ir.Fact((options.smem,), "from --smem")
     return ir.LaunchInfo(
-        block=_block(build, fn, ctx, launches, bounds, mentions),
+        block=_launchable(_block(build, fn, ctx, launches, bounds, mentions)),
         cluster=_cluster(build, fn, ctx),
         arch=options.arch,
+        wave=_wave(build.unit) if build.unit.is_amd else 0,
         smem=smem,
         min_blocks=bounds[1] if len(bounds) > 1 else None,
         max_registers=registers[0] if registers else None,
         cooperative=cooperative,
         expect=tuple(options.expect),
     )
+
+
+def _launchable(block: ir.Fact | None) -> ir.Fact | None:
+    """A block of more than 1024 threads is refused by CUDA and clamped by HIP: it tells nothing."""
+    if block is None:
+        return None
+    total = 1
+    for extent in block.value:
+        total *= extent
+    return block if 0 < total <= MAX_THREADS else None
 
 
 def _agreed(
@@ -235,6 +249,20 @@ def _block(
     if bounds and bounds[0] and one_axis:
         return ir.Fact((bounds[0], 1, 1), "from __launch_bounds__")
     return None
+
+
+_WAVE64 = late(rb"wavefrontsize64|ballot_w64|_w64(?:_gfx12)?\s*\(|-mwavefrontsize64")
+_WAVE32 = late(rb"wavefrontsize32|ballot_w32|_w32(?:_gfx12)?\s*\(|-mno-wavefrontsize64")
+_MFMA = late(rb"__builtin_amdgcn_(?:smfmac|mfma)_|\bv_mfma_")
+
+
+def _wave(unit: Unit) -> int:
+    """The width of a wave that the source shows (attributes, intrinsics); 0 when it shows none, or both."""
+    data = unit.source.data
+    wide, narrow = _WAVE64.search(data) is not None, _WAVE32.search(data) is not None
+    if not unit.options.arch and not narrow:
+        wide = wide or _MFMA.search(data) is not None  # MFMA is for waves of 64 only
+    return 0 if wide == narrow else 64 if wide else 32
 
 
 def _cluster(build: Build, fn: ast.Function, ctx: Ctx) -> ir.Fact | None:

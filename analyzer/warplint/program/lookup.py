@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from warplint.program import calls, designators, expr, fragment, ir, places, storage
+from warplint.program import calls, designators, expr, fragment, ir, limits, places, storage
 from warplint.program.arith import convert, unknown
 from warplint.program.ctypes import BOOL, INT, UINT, UNKNOWN, CType, strip_namespace
 from warplint.program.scope import (
@@ -167,10 +167,13 @@ def global_value(build: Build, name: str) -> Typed:
         item = unit.globals.get(last)
     if item is not None:
         return _global(build, name, item)
+    constant = limits.header_constant(name)
+    if constant is not None:
+        return constant
     implicit = fragment.implicit(build, name)
     if implicit is not None:
         return bound(build, implicit, name)
-    return unknown(f"`{name}` is not defined in this file")
+    return unknown(f"`{name}`{ir.UNDEFINED}")
 
 
 def _global(build: Build, name: str, item: ast.Declarator) -> Typed:

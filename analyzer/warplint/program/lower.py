@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-
 from msgspec import Struct
 
+from warplint.patterns import late
 from warplint.program import body, effects, ir, launch, places, slicing, storage
 from warplint.program.arith import unknown
-from warplint.program.ctypes import strip_namespace
 from warplint.program.fragment import open_scope
 from warplint.program.scope import Ctx, Frame, Local, Root, Scope, TemplateArgument, Value
+from warplint.program.tables import Units
 from warplint.program.typetable import declared_type
 from warplint.program.unit import Build, Options, Unit, bind, budget
-from warplint.source import SourceFile, Span
+from warplint.source import SourceFile
 from warplint.syntax import ast, parse
 
-_AMD_TEXT = re.compile(rb"__builtin_amdgcn_|hip/hip_runtime|hipLaunchKernelGGL|__HIP_PLATFORM_AMD__|<hip/")
-_LINEAR_RANK = re.compile(rb"\bblockDim\b|%ntid|hipBlockDim")
+_AMD_TEXT = late(rb"__builtin_amdgcn_|hip/hip_runtime|hipLaunchKernelGGL|__HIP_PLATFORM_AMD__|<hip/")
+_LINEAR_RANK = late(rb"\bblockDim\b|%ntid|hipBlockDim")
 _FRAGMENT_HEAD = b'extern "C" __global__ void fragment() {'
 
 
@@ -36,14 +34,12 @@ def lower(file: ast.File, source: SourceFile, options: Options | None = None) ->
     it is True): a pasted excerpt.
     """
     options = options or Options()
-    unit = Unit(file, source, options)
     kernels = [fn for fn in file.functions if "__global__" in fn.specifiers]
     if not kernels and (options.fragment or (options.fragment is None and not file.functions)):
         if source.data.strip() and options.fragment is not False:
             return _fragment(source, options)
-    _fill(unit)
-    effects.index(unit)
-    lowered = tuple(_bounded(unit, fn) for fn in kernels)
+    units = Units(file, source, options, _is_amd(file, source, options))
+    lowered = tuple(_bounded(units.of(fn), fn) for fn in kernels)
     inside = [(fn.span.start, fn.span.end) for fn in kernels]
     notes = tuple(
         ir.Incomplete(gap.reason, gap.span)
@@ -57,48 +53,21 @@ def _fragment(source: SourceFile, options: Options) -> Module:
     """An excerpt as the body of a kernel: a head is put before its first line, so that lines stay what they are."""
     wrapped = SourceFile(source.path, _FRAGMENT_HEAD + source.data + b"\n}")
     file = parse(wrapped)
-    unit = Unit(file, wrapped, options)
+    units = Units(file, wrapped, options, _is_amd(file, wrapped, options))
     kernels = [fn for fn in file.functions if "__global__" in fn.specifiers]
     if not kernels:
         return Module((), (ir.Incomplete("no kernel was found in this file"),))
-    _fill(unit)
-    effects.index(unit)
-    return Module(tuple(kernel(unit, fn, fragment=True) for fn in kernels))
+    return Module(tuple(kernel(units.of(fn), fn, fragment=True) for fn in kernels))
 
 
-def _fill(unit: Unit) -> None:
-    """The file's tables by name."""
-    file, data = unit.file, unit.source.data
-    unit.is_amd = (
-        unit.source.path.endswith((".hip", ".hip.cpp"))
-        or unit.options.arch.startswith("gfx")
+def _is_amd(file: ast.File, source: SourceFile, options: Options) -> bool:
+    """The file is compiled by AMD's compiler, as far as its name, its includes and its text tell."""
+    return (
+        source.path.endswith((".hip", ".hip.cpp"))
+        or options.arch.startswith("gfx")
         or any("hip/" in name for name in file.includes)
-        or (not unit.options.arch and _AMD_TEXT.search(data) is not None and b"cuda_runtime" not in data)
+        or (not options.arch and _AMD_TEXT.search(source.data) is not None and b"cuda_runtime" not in source.data)
     )
-    for fn in file.functions:
-        unit.functions.setdefault(fn.name, []).append(fn)
-        last = strip_namespace(fn.name)
-        if last != fn.name:
-            unit.functions.setdefault(last, []).append(fn)
-    for record in file.records:
-        unit.records.setdefault(record.name, record)
-        unit.records.setdefault(strip_namespace(record.name), record)
-    for macro in file.macros:
-        unit.macros.setdefault(macro.name, macro)
-    for name, type_ in file.aliases:
-        unit.aliases.setdefault(name, type_)
-        unit.aliases.setdefault(strip_namespace(name), type_)
-    for declaration in file.globals:
-        for item in declaration.items:
-            unit.globals.setdefault(item.name, item)
-            unit.globals.setdefault(strip_namespace(item.name), item)
-    for name, value in defined(unit.options.defines).items():
-        unit.macros[name] = ast.Macro(name, None, value, Span(0, 0))
-
-
-def defined(defines: Mapping[str, int | str]) -> dict[str, str]:
-    """`--define` values as text."""
-    return {name: str(value) for name, value in defines.items()}
 
 
 def _bounded(unit: Unit, fn: ast.Function) -> ir.Kernel:
@@ -114,6 +83,7 @@ def _bounded(unit: Unit, fn: ast.Function) -> ir.Kernel:
 def kernel(unit: Unit, fn: ast.Function, fragment: bool = False) -> ir.Kernel:
     """One kernel."""
     size = len(unit.source.data)
+    effects.index(unit, fn)
     build = Build(unit, budget=budget(size), limit=300_000 + 2 * size)
     scope = Scope(unit.scope)
     frame = Frame(fn.name, kernel=True, base=unit.scope, active=(fn,))

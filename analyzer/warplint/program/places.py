@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from warplint.program import aggregates, ir, views
 from warplint.program.arith import advance, join, scaled, step, unknown
-from warplint.program.ctypes import UNKNOWN, Field
+from warplint.program.ctypes import SIZES, UNKNOWN, CType, Field, vector
 from warplint.program.scope import ZERO, Ctx, LocalPlace, MemPlace, Place, Root, Typed, ready
 from warplint.program.typetable import layout, size_of
 from warplint.program.unit import Build
 from warplint.source import Span
 
 
-def whole(root: Root) -> LocalPlace:
-    """The place of a whole local."""
-    return LocalPlace(root, (), root.type.dims, ZERO, root.type)
+def whole(root: Root, type_: CType | None = None) -> LocalPlace:
+    """The place of a whole local, seen as `type_` where one is given."""
+    return LocalPlace(root, (), root.type.dims, ZERO, root.type if type_ is None else type_)
 
 
 def leaf(build: Build, place: LocalPlace) -> ir.Symbol:
@@ -22,7 +22,7 @@ def leaf(build: Build, place: LocalPlace) -> ir.Symbol:
     found = root.leaves.get(place.path)
     if found is not None:
         return found
-    element = place.type._replace(dims=())
+    element = place.type.bare
     count = 1
     for dim in place.dims:
         count = 0 if dim is None else count * dim
@@ -104,13 +104,17 @@ def index(build: Build, place: Place, position: ir.Expr) -> Place | None:
     return place._replace(index=join("+", place.index, moved), type=element)
 
 
-def component(build: Build, place: Place) -> Place | None:
-    """`place[position]` where the place is a vector held like a scalar (`ext_vector_type`): a part nobody locates.
+def component(build: Build, place: Place, position: ir.Expr) -> Place | None:
+    """`place[position]` where the place is a vector of the compiler; of unknown size: a part nobody locates.
 
     None where a class of the file may define the operator.
     """
     if place.type.name in build.unit.records:
         return None
+    element = vector(place.type.name)
+    if element is not None and isinstance(place, MemPlace):
+        pointer = step(place.pointer, scaled(position, SIZES[element[0]], element[0]))
+        return MemPlace(pointer, CType(element[0]), place.volatile)
     if isinstance(place, MemPlace):
         return MemPlace(step(place.pointer, ir.Unknown("a component of a vector")), UNKNOWN, place.volatile)
     return place._replace(type=UNKNOWN, origin=place.origin or place, shift=ir.Unknown("a component of a vector"))

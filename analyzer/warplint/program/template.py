@@ -335,7 +335,7 @@ def _targets(
             return None
         symbol = root.leaves.get(())
         if symbol is None:
-            symbol = places.leaf(build, places.whole(root)._replace(type=root.type._replace(dims=())))
+            symbol = places.leaf(build, places.whole(root, root.type.bare))
         if cast and places.size_of(build, ctype(build, ast.TypeName(cast), ctx)) != symbol.element_bytes:
             return None
         where: ir.Deferred | None = None

@@ -384,6 +384,8 @@ class Macro(Struct, frozen=True):
     params: tuple[str, ...] | None
     body: str
     span: Span
+    until: int = -1
+    """Byte offset of the `#undef` or the next `#define` of this name that ends it; -1 when it holds to the end."""
 
 
 class ParseGap(Struct, frozen=True):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from typing import TYPE_CHECKING
 
 from tree_sitter import Node
 
+from warplint.patterns import late
 from warplint.syntax import ast
 from warplint.syntax.grammar import kind, kinds
 from warplint.syntax.leaves import STATEMENT_WORDS
@@ -40,7 +40,7 @@ _K_BINDING = kind("structured_binding_declarator")
 _K_IDENTIFIER = kind("identifier")
 _K_INIT = kind("init_declarator")
 _K_ARRAY = min(kinds("array_declarator"))
-ALIGNAS = re.compile(rb"\balignas\s*\(\s*(\d{1,6})\s*\)")
+ALIGNAS = late(rb"\balignas\s*\(\s*(\d{1,6})\s*\)")
 
 
 def is_prototype(node: Node) -> bool:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Set
 
 from tree_sitter import Node
 
+from warplint.patterns import late
 from warplint.source import Span
 from warplint.syntax import ast
 from warplint.syntax.build import Builder, expression
@@ -33,19 +33,19 @@ _TYPED_PARAMETERS = kinds("parameter_declaration", "optional_parameter_declarati
 _NAMED_DECLARATORS = IDENTIFIERS | QUALIFIED | TEMPLATED | kinds("operator_name", "destructor_name", "operator_cast")
 _SPECIFIER_WORDS = "__global__ __device__ __host__ static inline __forceinline__ extern constexpr"
 _SPECIFIERS = frozenset(_SPECIFIER_WORDS.split())
-_MENTION = re.compile(rb"([A-Za-z_]\w*)(?:\(|[ \t\r\n]+\()")
-_ASM = re.compile(rb"(?:\b|__)asm(?:__)?\s*(?:volatile|__volatile__|goto|inline)?\s*\(")
-_TEMPLATED_CALL = re.compile(rb">\s*\(")
-_TEMPLATE_NAME = re.compile(rb"([A-Za-z_]\w*)\s*\Z")
+_MENTION = late(rb"([A-Za-z_]\w*)(?:\(|[ \t\r\n]+\()")
+_ASM = late(rb"(?:\b|__)asm(?:__)?\s*(?:volatile|__volatile__|goto|inline)?\s*\(")
+_TEMPLATED_CALL = late(rb">\s*\(")
+_TEMPLATE_NAME = late(rb"([A-Za-z_]\w*)\s*\Z")
 _TEMPLATE_REACH = 300
-_BRANCHES = re.compile(rb"\b(?:if|for|while|do|switch|goto)\b|\?|\bcase\b")
+_BRANCHES = late(rb"\b(?:if|for|while|do|switch|goto)\b|\?|\bcase\b")
 _NOT_CALL_WORDS = "if for while switch return sizeof alignas alignof decltype asm volatile __volatile__"
 _NOT_CALLS = frozenset(_NOT_CALL_WORDS.split())
-_INTEGER = re.compile(r"\s*(\d{1,9})\s*\Z")
+_INTEGER = late(r"\s*(\d{1,9})\s*\Z")
 _SMALL_BODY = 1 << 14
 """Bytes of a body that may be one wrapper of assembly."""
 _NO_ATTRIBUTES = ast.Attributes()
-_WORDS = re.compile(r"\w+")
+_WORDS = late(r"\w+")
 
 
 class Functions:

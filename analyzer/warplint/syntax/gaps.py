@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import re
-
 from tree_sitter import Node
 
+from warplint.patterns import late
 from warplint.source import Span
 from warplint.syntax import ast
 from warplint.syntax.marks import Masked
@@ -15,8 +14,8 @@ from warplint.syntax.statements import errors
 MAX_GAPS = 1000
 _MAX_UNCLOSED = 100_000
 _NO_BRACES = bytes(byte for byte in range(256) if byte not in b"{}")
-_ELSE = re.compile(rb"\s*else\b")
-_BRACES = re.compile(rb"[{}]")
+_ELSE = late(rb"\s*else\b")
+_BRACES = late(rb"[{}]")
 
 
 def balanced(masked: Masked, gaps: list[ast.ParseGap]) -> bytes:

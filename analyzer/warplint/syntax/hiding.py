@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 
+from warplint.patterns import late
 from warplint.source import Span
 from warplint.syntax.ast import ParseGap
 from warplint.syntax.marks import BLANK, PAREN_REACH, Mark, blank, closing
@@ -13,7 +14,7 @@ from warplint.syntax.preprocessor import Preprocessor
 # One token that hides text: a string (raw ones too), a comment, a character literal, a directive. The first byte
 # stands alone so that the engine can skip over everything else quickly; possessive and open-ended parts keep every
 # input linear. An apostrophe between digits is a digit separator.
-_HIDING = re.compile(
+_HIDING = late(
     rb"[\"'/#](?:"
     rb"(?<=\")(?:(?:(?<=[^A-Za-z0-9_]R\")|(?<=[uUL8]R\"))([^()\\\s]{0,16})\((?:.*?\)\1\"|.*)|(?:[^\"\\\n]|\\.)*+\"?)"
     rb"|(?<=/)(?:/(?:[^\\\n]|\\\r?\n|\\)*+|\*(?:.*?\*/|.*))"
@@ -21,12 +22,12 @@ _HIDING = re.compile(
     rb"|(?<=#)(?:[^\n\\/]|\\\r?\n|\\[^\n]?|/\*(?:.*?\*/|.*)|/)*+)",
     re.S,
 )
-_AFTER_STRING = re.compile(rb"(?:\s+[A-Za-z_]\w*+){1,8}+(?=\s*[:)\",])")
-_NAME = re.compile(rb"[A-Za-z_]\w*")
+_AFTER_STRING = late(rb"(?:\s+[A-Za-z_]\w*+){1,8}+(?=\s*[:)\",])")
+_NAME = late(rb"[A-Za-z_]\w*")
 _OTHER_WORDS = b"and or not xor bitand bitor not_eq L u U u8 R"
 _NO_STRING_MACRO = frozenset(_OTHER_WORDS.split())
 """What may follow a string and is no macro: operators in words, prefixes of the next string."""
-_UNROLL = re.compile(r"\bunroll\b\s*\(?\s*(\w*)")
+_UNROLL = late(r"\bunroll\b\s*\(?\s*(\w*)")
 
 
 class Hiding:

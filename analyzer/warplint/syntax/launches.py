@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from msgspec.structs import replace
 from tree_sitter import Node
 
+from warplint.patterns import late
 from warplint.source import Span
 from warplint.syntax import ast
 from warplint.syntax.build import Builder, expression
@@ -23,7 +24,7 @@ MAX_LAUNCHES = 1000
 _REACH = 1 << 16
 """Bytes before a launch in which its configuration is looked for."""
 _K_LAUNCH = kind("kernel_call_syntax")
-_APIS = re.compile(
+_APIS = late(
     rb"(?:cuda|hip|hipExt|cu|hipModule)Launch(?:CooperativeKernelMultiDevice|CooperativeKernel|KernelExC|KernelEx"
     rb"|KernelGGL|Kernel)(?![A-Za-z0-9_])\s*(?=[<(])"
 )
@@ -37,7 +38,7 @@ _POINTERS = frozenset(
 _CONFIGURED = frozenset({"cudaLaunchKernelEx", "cudaLaunchKernelExC", "cuLaunchKernelEx", "hipLaunchKernelExC"})
 """`(config, kernel, args...)`."""
 _CONFIG_PARTS = {"gridDim": 0, "blockDim": 1, "dynamicSmemBytes": 2}
-_CLUSTER = re.compile(rb"clusterDim\s*\.\s*([xyz])\s*=(?!=)\s*([^;]{1,200});")
+_CLUSTER = late(rb"clusterDim\s*\.\s*([xyz])\s*=(?!=)\s*([^;]{1,200});")
 
 
 def holder(functions: Sequence[ast.Function], offset: int) -> ast.Function | None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 
-_NUMBER = re.compile(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)([uUlLzZ]*)")
-_ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,8})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{1,3})|\r?\n|(.))", re.S)
+from warplint.patterns import late
+
+_NUMBER = late(r"(0[xX][0-9a-fA-F]+|0[bB][01]+|\d+)([uUlLzZ]*)")
+_ESCAPE = late(r"\\(?:x([0-9a-fA-F]{1,8})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{1,3})|\r?\n|(.))", re.S)
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "0": "\0"}
-_RAW = re.compile(r'(?:u8|[uUL])?R"([^()\\\s]{0,16})\((.*)\)\1"\Z', re.S)
-_PLAIN = re.compile(r'(?:u8|[uUL])?(["\'])(.*)\1\Z', re.S)
+_RAW = late(r'(?:u8|[uUL])?R"([^()\\\s]{0,16})\((.*)\)\1"\Z', re.S)
+_PLAIN = late(r'(?:u8|[uUL])?(["\'])(.*)\1\Z', re.S)
 _MAX_DIGITS = 80
 
 

@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
+from warplint.patterns import late
 from warplint.syntax.ast import Macro, ParseGap
 
 BLANK = bytes(byte if byte in b"\r\n" else 32 for byte in range(256))
 SPACE = b" \t\r\n\f\v"
-_PARENS = re.compile(rb"[()]")
+_PARENS = late(rb"[()]")
 PAREN_REACH = 1 << 16
-_WRITTEN_ATTRIBUTE = re.compile(r"__(launch_bounds|cluster_dims|block_size|maxnreg)__\s*\(")
+_WRITTEN_ATTRIBUTE = late(r"__(launch_bounds|cluster_dims|block_size|maxnreg)__\s*\(")
 
 
 class Mark(Struct, frozen=True):

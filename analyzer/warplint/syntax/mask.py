@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import re
 
+from warplint.patterns import late
 from warplint.source import Span
 from warplint.syntax.ast import ParseGap
 from warplint.syntax.marks import BLANK, Masked, before, is_word, may_qualify, opens_statement, skip_space
 from warplint.syntax.oddities import Oddities
 
-_CAPITALS = re.compile(rb"[A-Z_](?<![A-Za-z0-9_].)[A-Z0-9_]{2,}+(?=[\s(])")
+_CAPITALS = late(rb"[A-Z_](?<![A-Za-z0-9_].)[A-Z0-9_]{2,}+(?=[\s(])")
 _MAX_QUALIFIER_MACROS = 300
 _QUALIFIER_WORDS = (
     "__device__ __host__ __global__ __forceinline__ __noinline__ __inline__ __inline inline static extern constexpr "
@@ -27,25 +28,25 @@ _TYPE_WORDS = (
     rb"|inline|constexpr|extern|template|typename|struct|class|union|friend|virtual|explicit|decltype|using"
     rb"|__(?:device|host|global|forceinline|noinline|shared|launch_bounds)__"
 )
-_BEFORE_LOOP = re.compile(rb"\s*(?:for|while|do|if|switch)\b")
-_BEFORE_TYPE = re.compile(
+_BEFORE_LOOP = late(rb"\s*(?:for|while|do|if|switch)\b")
+_BEFORE_TYPE = late(
     rb"\s*(?:(?:" + _TYPE_WORDS + rb")\b|\[\["
     rb"|(?:const|volatile)\s+[A-Za-z_][\w:]*+(?:\s*<[^;{}()]{0,400}>)?[\s*&]++[A-Za-z_])"
 )
-_BEFORE_NAMED = re.compile(
+_BEFORE_NAMED = late(
     rb"\s+(?!(?:const|volatile|operator)\b)[A-Za-z_][\w:]*+(?:\s*<[^;{}()<>]{0,400}+(?:<[^;{}()<>]{0,400}+>[^;{}()<>]{0,400}+)?>)?[\s*&]++"
     rb"[A-Za-z_~][\w:]*\s*[(\[=;{,]"
 )
-_ON_NEXT_LINE = re.compile(
+_ON_NEXT_LINE = late(
     rb"[ \t]*\r?\n(?:[ \t]*\r?\n)*+([ \t])[ \t]*+(?!(?:const|noexcept|override|final|requires)\b)[A-Za-z_}]"
 )
-_AFTER_IF = re.compile(rb"\bif\s*\Z")
-_BEFORE_WORD = re.compile(rb"\s*(?!(?:and|or|not|xor|bitand|bitor|not_eq)\b)(?:[A-Za-z_~]|\[)")
-_KNOWN_QUALIFIER = re.compile(
+_AFTER_IF = late(rb"\bif\s*\Z")
+_BEFORE_WORD = late(rb"\s*(?!(?:and|or|not|xor|bitand|bitor|not_eq)\b)(?:[A-Za-z_~]|\[)")
+_KNOWN_QUALIFIER = late(
     r"(?:^|_)(?:DEVICE|HOST|HOSTDEVICE|HOST_DEVICE|GLOBAL|INLINE|FORCEINLINE|FORCE_INLINE|NOINLINE|NO_INLINE|API"
     r"|HIDE_FROM_ABI|CONSTEXPR(?:_?\w*)?|NODISCARD|EXPORT|VISIBILITY\w*|DEVICE_INLINE|KERNEL_?QUALIFIER\w*)$"
 )
-_ALIGN_NAME = re.compile(r"(?:^|_)ALIGN(?:AS|ED)?(?:_?\w{0,8})?$")
+_ALIGN_NAME = late(r"(?:^|_)ALIGN(?:AS|ED)?(?:_?\w{0,8})?$")
 WITH_ARGUMENTS = {
     b"__launch_bounds__": "launch_bounds",
     b"__cluster_dims__": "cluster_dims",

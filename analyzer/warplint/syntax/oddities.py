@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import re
 
+from warplint.patterns import late
 from warplint.syntax.hiding import Hiding
 from warplint.syntax.marks import before, skip_space
 
-_LAMBDA_QUALIFIER = re.compile(rb"\]\s*((?:__(?:device|host|forceinline|noinline)__\s*)+)(?=[({])")
+_LAMBDA_QUALIFIER = late(rb"\]\s*((?:__(?:device|host|forceinline|noinline)__\s*)+)(?=[({])")
 _ANGLES = rb"<(?:[^(){};<>]|<[^(){};<>]{0,200}+>){0,200}+>"
-_TYPENAME_VALUE = re.compile(
+_TYPENAME_VALUE = late(
     rb"typename(?=\s+(?:::)?[A-Za-z_]\w*+(?:" + _ANGLES + rb")?+"
     rb"(?:\s*::\s*(?:template\s+)?\w++(?:" + _ANGLES + rb")?+){0,20}+\s*[{(])"
 )
-_BITS = re.compile(rb":(?!:)\s*\w+\s*[,;]")
-_BITS_TYPE = re.compile(rb"[;{}]\s*([A-Za-z_][\w:]*(?:\s+(?:int|char|short|long))*)\s*\Z")
-_CONSTEXPR_OPERATOR = re.compile(rb"constexpr(?=\s+operator\b)")
-_SPECIALIZED_OPERATOR = re.compile(rb"operator\s*(?:\(\s*\)|[-+*/%=<>!&|^~\[\]]{1,3})\s*(<[^;{}()]{1,200}>)(?=\s*\()")
-_DYNAMIC_SHARED = re.compile(rb"HIP_DYNAMIC_SHARED\(\s*([A-Za-z_][\w: ]{0,80}?)\s*,\s*(\w+)\s*\)")
+_BITS = late(rb":(?!:)\s*\w+\s*[,;]")
+_BITS_TYPE = late(rb"[;{}]\s*([A-Za-z_][\w:]*(?:\s+(?:int|char|short|long))*)\s*\Z")
+_CONSTEXPR_OPERATOR = late(rb"constexpr(?=\s+operator\b)")
+_SPECIALIZED_OPERATOR = late(rb"operator\s*(?:\(\s*\)|[-+*/%=<>!&|^~\[\]]{1,3})\s*(<[^;{}()]{1,200}>)(?=\s*\()")
+_DYNAMIC_SHARED = late(rb"HIP_DYNAMIC_SHARED\(\s*([A-Za-z_][\w: ]{0,80}?)\s*,\s*(\w+)\s*\)")
 
 
 class Oddities(Hiding):

@@ -12,7 +12,9 @@ import re
 from itertools import islice
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
+from warplint.patterns import late
 from warplint.source import Span
 from warplint.syntax.ast import Macro
 
@@ -36,17 +38,17 @@ _UNDEFINED = frozenset({"__CUDACC_RTC__", "_MSC_VER", "_WIN32", "__INTELLISENSE_
 _HIP_NAMES = ("__HIP__", "__HIPCC__", "__HIP_PLATFORM_AMD__", "__HIP_DEVICE_COMPILE__", "__HIP_PLATFORM_HCC__")
 _CUDA_ONLY = ("__CUDACC__", "__NVCC__", "__CUDA_ARCH__", "__CUDACC_VER_MAJOR__")
 
-_TOKEN = re.compile(r"\s*(?:(0[xX][0-9a-fA-F']+|\d[\d']*)[uUlL]*|([A-Za-z_]\w*)|(<<|>>|<=|>=|==|!=|&&|\|\||\S))")
+_TOKEN = late(r"\s*(?:(0[xX][0-9a-fA-F']+|\d[\d']*)[uUlL]*|([A-Za-z_]\w*)|(<<|>>|<=|>=|==|!=|&&|\|\||\S))")
 _SPELLED = {"and": "&&", "or": "||", "not": "!", "bitand": "&", "bitor": "|", "xor": "^", "compl": "~", "not_eq": "!="}
 _LEVELS = {"||": 1, "&&": 2, "|": 3, "^": 4, "&": 5, "==": 6, "!=": 6, "<": 7, ">": 7, "<=": 7, ">=": 7}
 _LEVELS |= {"<<": 8, ">>": 8, "+": 9, "-": 9, "*": 10, "/": 10, "%": 10}
 _MAX_TOKENS = 600
 _MAX_DEPTH = 40
-_DEFINE = re.compile(r"#\s*define\s+([A-Za-z_]\w*)(\(([^()]*)\))?(.*)", re.S)
-_INCLUDE = re.compile(r"#\s*include\s*[<\"]([^>\"\n]+)[>\"]")
-_WORD = re.compile(rb"#\s*([a-z_]+)")
-_COMMENT = re.compile(r"/\*(?:.*?\*/|.*)|//[^\n]*", re.S)
-_SPLICE = re.compile(r"\\\r?\n")
+_DEFINE = late(r"#\s*define\s+([A-Za-z_]\w*)(\(([^()]*)\))?(.*)", re.S)
+_INCLUDE = late(r"#\s*include\s*[<\"]([^>\"\n]+)[>\"]")
+_WORD = late(rb"#\s*([a-z_]+)")
+_COMMENT = late(r"/\*(?:.*?\*/|.*)|//[^\n]*", re.S)
+_SPLICE = late(r"\\\r?\n")
 
 
 class _Conditions:
@@ -178,6 +180,8 @@ class Preprocessor(Struct):
     macros: list[Macro] = field(default_factory=list)
     table: dict[str, Macro | None] = field(default_factory=dict)
     """By name, the latest definition; None after `#undef`."""
+    latest: dict[str, int] = field(default_factory=dict)
+    """By name, where its latest definition stands in `macros`."""
     includes: list[str] = field(default_factory=list)
     skipped: list[tuple[int, int, bool]] = field(default_factory=list)
     """`(start, end, known)`: `known` when the condition decides it, not our preference."""
@@ -232,7 +236,9 @@ class Preprocessor(Struct):
             if word == "define":
                 self._define(data, start, end)
             elif word == "undef" and match:
-                self.table[_clean(data[match.end() : end]).strip()] = None
+                name = _clean(data[match.end() : end]).strip()
+                self._end(name, start)
+                self.table[name] = None
             elif word in ("include", "include_next"):
                 found = _INCLUDE.match(data[start:end].decode("utf-8", "replace"))
                 if found:
@@ -285,6 +291,12 @@ class Preprocessor(Struct):
         if top.skip_from is not None and not top.outer_skip:
             self.skipped.append((top.skip_from, start, top.skip_reason_known))
 
+    def _end(self, name: str, at: int) -> None:
+        """The definition that holds so far, if any, ends here."""
+        number = self.latest.get(name)
+        if number is not None and self.macros[number].until < 0:
+            self.macros[number] = replace(self.macros[number], until=at)
+
     def _define(self, data: bytes, start: int, end: int) -> None:
         text = _clean(data[start:end])
         match = _DEFINE.match(text)
@@ -295,7 +307,9 @@ class Preprocessor(Struct):
             names = tuple(p.strip() for p in params.split(",")) if params.strip() else ()
         else:
             names = None
+        self._end(name, start)
         macro = Macro(name, names, rest.strip(), Span(start, end))
+        self.latest[name] = len(self.macros)
         self.macros.append(macro)
         self.table[name] = macro
 

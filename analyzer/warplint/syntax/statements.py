@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from tree_sitter import Node
 
+from warplint.patterns import late
 from warplint.source import Span
 from warplint.syntax import ast
 from warplint.syntax.declarations import Declarations
@@ -39,7 +39,7 @@ _Build = Callable[["Statements", Node, Out], None]
 _F_INITIALIZER, _F_UPDATE, _F_LABEL = field("initializer"), field("update"), field("label")
 _K_IF, _K_CASE, _K_CONDITION = kind("if_statement"), kind("case_statement"), kind("condition_clause")
 _K_ATTRIBUTES = kind("attribute_declaration")
-HIDES = re.compile(rb"[{};]|\b(?:if|else|for|while|do|switch|return|break|continue|goto)\b|\w\s*\(")
+HIDES = late(rb"[{};]|\b(?:if|else|for|while|do|switch|return|break|continue|goto)\b|\w\s*\(")
 
 
 class Statements(Declarations):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 
 from tree_sitter import Node
 
+from warplint.patterns import late
 from warplint.source import SourceFile, Span
 from warplint.syntax import ast
 from warplint.syntax.build import Builder
@@ -40,13 +40,13 @@ _K_ALIAS, _K_TYPEDEF, _K_ENUM = kind("alias_declaration"), kind("type_definition
 _K_FIELD, _K_FRIEND = kind("field_declaration"), kind("friend_declaration")
 _K_BASES = kind("base_class_clause")
 _K_ENUMERATOR = kind("enumerator")
-_STATIC = re.compile(rb"(?:[\w:]+\s+){0,6}?static\b")
+_STATIC = late(rb"(?:[\w:]+\s+){0,6}?static\b")
 # One pattern a word, each with a literal prefix: that is what the engine skips ahead by.
 _LOCAL_RECORDS = tuple(
-    re.compile(word + rb"(?<![A-Za-z0-9_]" + word + rb")\b[^;(){}<>=,&*]{0,200}\{")
+    late(word + rb"(?<![A-Za-z0-9_]" + word + rb")\b[^;(){}<>=,&*]{0,200}\{")
     for word in (b"struct", b"union", b"class")
 )
-_LOCAL_ALIAS = re.compile(rb"using(?<![A-Za-z0-9_]using)\s+\w+\s*=[^;]{1,400};")
+_LOCAL_ALIAS = late(rb"using(?<![A-Za-z0-9_]using)\s+\w+\s*=[^;]{1,400};")
 _MAX_SCOPES = 100
 """Levels of nested namespaces and classes that are entered."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
+from functools import cached_property
 
 from msgspec import Struct, field
 
@@ -250,7 +251,7 @@ class RoleNode(Struct, frozen=True, eq=False):
     items: list[RoleNode | Event] = field(default_factory=list)
 
 
-class Roles(Struct, frozen=True, eq=False):
+class Roles(Struct, frozen=True, eq=False, dict=True):
     """Everything the thread analysis says about one kernel, for one assumed block shape."""
 
     kernel: Kernel
@@ -279,7 +280,19 @@ class Roles(Struct, frozen=True, eq=False):
     def of(self, *names: str) -> Iterator[Event]:
         """Events of the named operations in program order; a name ending in `.` or `*` matches by prefix."""
         prefixes = tuple(name.rstrip("*") for name in names if name.endswith((".", "*")))
-        exact = frozenset(names)
-        for event in self.events:
-            if event.name in exact or (prefixes and event.name.startswith(prefixes)):
-                yield event
+        places = self._places
+        chosen = [name for name in places if name in names or (prefixes and name.startswith(prefixes))]
+        if len(chosen) > 1:
+            positions = sorted(position for name in chosen for position in places[name])
+        else:
+            positions = places[chosen[0]] if chosen else ()
+        for position in positions:
+            yield self.events[position]
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        """Positions in `events` by the operation's name: most rules ask for names that a kernel does not have."""
+        found: dict[str, list[int]] = {}
+        for position, event in enumerate(self.events):
+            found.setdefault(event.op.name, []).append(position)
+        return found
