@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplint.machine.compile import Code, Compiler
+from warplint.machine.observe import Observer
 from warplint.machine.outcome import Outcome
-from warplint.machine.scenarios import MAX_TOTAL, STEP, Plan
+from warplint.machine.scenarios import MAX_TOTAL, NARROW, STEP, Plan
 from warplint.machine.semantics import handlers
 from warplint.machine.values import forget
-from warplint.machine.world import Budget, Scenario, World
+from warplint.machine.world import LONG, Budget, Scenario, World
 from warplint.program import ir
 from warplint.threads.facts import Roles
 
@@ -29,38 +33,135 @@ class Execution(Struct, frozen=True, eq=False):
         return any(outcome.asked for outcome in self.outcomes)
 
     @property
+    def at_work(self) -> Execution:
+        """Without the executions in which a size is 0 (all of them where there are no others)."""
+        working = tuple(outcome for outcome in self.outcomes if not outcome.idle)
+        return replace(self, outcomes=working) if 0 < len(working) < len(self.outcomes) else self
+
+    @property
     def incomplete(self) -> tuple[ir.Incomplete, ...]:
         """What no execution could establish, each said once."""
-        found = dict.fromkeys(reason for outcome in self.outcomes for reason in outcome.incomplete)
+        found = dict.fromkeys(
+            reason for outcome in self.outcomes for reason in (*outcome.incomplete, *outcome.assumed)
+        )
         return tuple(ir.Incomplete(reason, span) for reason, span in found)
 
 
-def execute(roles: Roles, budget: Budget | None = None) -> Execution:
-    """Run the kernel in every scenario of its plan. Deterministic; bounded by `budget` for each run and in all."""
+def execute(
+    roles: Roles, budget: Budget | None = None, observe: Callable[[Scenario], Observer] | None = None
+) -> Execution:
+    """Run the kernel in every scenario of its plan. Deterministic; bounded by `budget` for each run and in all.
+
+    `observe` makes somebody who watches one scenario's execution (`machine.observe`).
+    """
     from warplint.machine.semantics.asynchronous import deliver
     from warplint.machine.slicing import cut
 
     kernel: ir.Kernel = roles.kernel
     forget()
-    code = Compiler(cut(kernel, handlers().keys())).compile(kernel.body)
+    part = cut(kernel, handlers(kernel.is_amd).keys())
+    code = Compiler(part).compile(kernel.body)
     cuts = sorted({event.reach.threads for event in roles.events if event.reach.threads})
     plan = Plan(roles)
     outcomes: list[Outcome] = []
     total = 0
 
-    def run(scenario: Scenario) -> Outcome:
-        nonlocal total
-        world = World(kernel, code, scenario, cuts, handlers(), deliver, budget or Budget())
+    def start(scenario: Scenario) -> World:
+        world = World(kernel, code, scenario, cuts, handlers(kernel.is_amd), deliver, budget or Budget(),
+                      observe(scenario) if observe is not None else None)  # fmt: skip
         if code.too_long:
             world.note("the kernel is too long to execute", None)
-        outcomes.append(world.run())
-        total += world.executed * STEP + world.memory.work
-        return outcomes[-1]
+        return world
 
-    first = run(plan.first())
-    for scenario in plan.others(first.asked):
+    def trial(scenario: Scenario) -> Outcome:
+        nonlocal total
+        world = start(scenario)
+        outcome = world.run()
+        total += world.executed * STEP + world.memory.work
+        return outcome
+
+    world = start(plan.first())
+    first = world.run()
+    total = world.executed * STEP + world.memory.work
+    if not first.finished and not code.too_long and budget is None:
+        world = _shortened(plan, world, start)
+        first = world.outcome
+    scenario = world.scenario
+    outcomes = [first]
+    for other in plan.others(first.asked, scenario.size):
         if total > MAX_TOTAL:
             first.remarks.append((f"only {len(outcomes)} combinations of unknown sizes were tried", None))
             break
-        run(scenario)
+        outcome = trial(other)
+        if outcome.finished or not first.finished:
+            outcomes.append(outcome)
+        else:
+            first.remarks.append((f"with {other.name} the execution is too long", None))
+    if first.finished and any(outcome.guesses for outcome in outcomes):
+        _try_ways(scenario, outcomes, trial)
+    else:
+        for outcome in outcomes:
+            outcome.incomplete.extend(outcome.guesses)
+    if plan.wave and first.finished:
+        _try_narrow(scenario, first, trial)
+    for reason, span in part.undefined.items():
+        # A macro of the compile command, mostly: it bounds loops, and any number taken for it may be one it never has.
+        for outcome in outcomes:
+            outcome.incomplete.append((f"{reason}: give it with --define", span))
     return Execution(roles, tuple(outcomes), code)
+
+
+def _shortened(plan: Plan, first: World, start: Callable[[Scenario], World]) -> World:
+    """An execution that is not stopped, in place of the first, which was: of smaller sizes, or with more patience.
+
+    The least size first: where even that is stopped, the size is not what makes it long.
+    """
+    ladder = [*plan.smaller(first.outcome.asked)]
+    least = start(ladder[-1]) if ladder else first
+    if ladder and least.run().finished:
+        for smaller in ladder[:-1]:
+            world = start(smaller)
+            if world.run().finished:
+                least = world
+                break
+        least.outcome.remarks.append((f"with {first.scenario.name} the execution is too long", None))
+        return least
+    first.go_on(LONG)
+    return first
+
+
+def _try_narrow(scenario: Scenario, first: Outcome, run: Callable[[Scenario], Outcome]) -> None:
+    """AMD, where nothing tells how many lanes a wave has: what only waves of 32 show is not established."""
+    from warplint.machine.ways import difference
+
+    name = f"{scenario.name}, waves of {NARROW}"
+    shown = difference(first, run(replace(scenario, name=name, wave=NARROW)))
+    if shown:
+        first.incomplete.append((f"how many lanes a wave has is not known: with {NARROW}, {shown}", None))
+
+
+def _try_ways(scenario: Scenario, outcomes: list[Outcome], run: Callable[[Scenario], Outcome]) -> None:
+    """Take the branches on data otherwise, and say whether that matters."""
+    from warplint.machine.ways import difference, others, races
+
+    guesses = {place: min(o.guesses[place] for o in outcomes if place in o.guesses)
+               for place in dict.fromkeys(place for outcome in outcomes for place in outcome.guesses)}  # fmt: skip
+    shown = ""
+    common = races(outcomes[0])
+    for way in others(guesses):
+        trial = run(replace(scenario, name=f"{scenario.name}, data branches {way.value}", way=way))
+        shown = difference(outcomes[0], trial)
+        if shown:
+            shown = f"; {way.value}, {shown}"
+            break
+        common &= races(trial)
+    only = sorted(text for text, *_ in races(outcomes[0]) - common)
+    if only and not shown:
+        shown = f"; {scenario.way.value}, {only[0]}"
+    for text, span in guesses:
+        if shown:
+            outcomes[0].incomplete.append((text + shown, span))
+        else:
+            outcomes[0].remarks.append((text + "; taken otherwise, nothing changes", span))
+    if not shown:
+        outcomes[0].guesses.clear()  # what it shows, every way shows

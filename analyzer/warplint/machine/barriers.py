@@ -58,6 +58,10 @@ class Mbarrier(Struct):
     """(strand, time) of the arrivals of the current phase."""
     previous: list[tuple[int, int]] = field(default_factory=list)
     """Those of the phase before."""
+    expectations: list[tuple[int, int, Arrival]] = field(default_factory=list)
+    """(strand, time, record) of what only raised the expected bytes in the current phase and did not arrive."""
+    released: dict[Hashable, int] = field(default_factory=dict)
+    """What the arrivals since the first of these expectations released: the phase cannot be over before them."""
     watchers: dict[int, list[tuple[int, int, Any]]] = field(default_factory=dict)
     """Waits by the phase they aim at: (strand, time, record), until the next phase completes."""
 
@@ -79,6 +83,8 @@ class Mbarrier(Struct):
         Order inside one instruction is expect, then arrive (PTX `mbarrier.arrive.expect_tx`).
         """
         raise_to(self.knowledge, knowledge)
+        if arrival.count and self.expectations:
+            raise_to(self.released, knowledge)
         self.arrivals.append(arrival)
         self.tx += arrival.expect - arrival.complete
         if arrival.count > self.pending:
@@ -110,40 +116,64 @@ class Mbarrier(Struct):
         self.count -= by
 
 
+class Came(Struct, frozen=True):
+    """One warp-level execution of a barrier: the lanes that made it, where, and whether they wait."""
+
+    warp: int
+    span: Span
+    waits: bool
+
+
 class NamedBarrier(Struct):
-    """Hardware barrier `id` of one CTA. Counts whole warps; `need` is in warps, None until the first arrival tells."""
+    """Hardware barrier `id` of one CTA. `need` is in warps, None until the first arrival tells.
+
+    What is counted is *executions by a warp*, not distinct warps and not lanes (measured on an H200): each
+    `bar.arrive` or `bar.sync` that a warp executes adds 32, whatever its active lanes. One warp that arrives and then
+    syncs fills a count of 64 alone. Lanes of one warp that come to the barrier apart from each other (at one site or
+    at several) make one execution: lane 0 at an arrive and lane 1 at a sync count 32, and hang.
+    """
 
     cta: int
     ident: int
     need: int | None = None
     span: Span = Span(0, 0)
-    arrived: dict[int, tuple[Span, bool]] = field(default_factory=dict)
-    """Warp -> (where, does it wait)."""
+    came: list[Came] = field(default_factory=list)
+    """The executions of the current generation."""
+    lanes: dict[int, int] = field(default_factory=dict)
+    """Warp -> the lanes that belong to its latest execution in the current generation."""
     generation: int = 0
     knowledge: dict[Hashable, int] = field(default_factory=dict)
     handed: list[Mapping[Hashable, int]] = field(default_factory=list)
+    distinct: set[int] = field(default_factory=set)
+    """Warps that ever came."""
 
-    def arrive(self, warp: int, need: int, span: Span, waits: bool, knowledge: Mapping[Hashable, int]) -> str:
-        """One warp arrives. Returns a fault: "", "count-differs", "re-arrival"."""
-        if self.need is None or not self.arrived:
+    def arrive(
+        self, warp: int, need: int, span: Span, waits: bool, knowledge: Mapping[Hashable, int], lanes: int = -1
+    ) -> str:
+        """Lanes of one warp execute the barrier. Returns a fault: "" or "count-differs" (which traps)."""
+        if self.need is None or not self.came:
             self.need, self.span = need, span
         elif self.need != need:
             return "count-differs"
-        if warp in self.arrived:
-            return "re-arrival"
         raise_to(self.knowledge, knowledge)
-        self.arrived[warp] = (span, waits)
+        before = self.lanes.get(warp, 0)
+        if before and not before & lanes:
+            # The rest of a warp that came in pieces.
+            self.lanes[warp] = before | lanes
+            return ""
+        self.lanes[warp] = lanes
+        self.distinct.add(warp)
+        self.came.append(Came(warp, span, waits))
         return ""
 
     def complete(self, need: int | None = None) -> bool:
-        """Close the generation if all its warps are there. `need` overrides (the live warps of a CTA-wide barrier)."""
+        """Close the generation if enough came. `need` overrides (the live warps of a CTA-wide barrier)."""
         wanted = self.need if need is None else need
-        if not self.arrived or wanted is None or len(self.arrived) < wanted:
+        if not self.came or wanted is None or len(self.came) < wanted:
             return False
         self.generation += 1
         self.handed.append(self.knowledge)
-        self.knowledge = {}
-        self.arrived = {}
+        self.knowledge, self.came, self.lanes = {}, [], {}
         return True
 
 
@@ -154,11 +184,13 @@ class ClusterBarrier(Struct):
     arrived: dict[int, int] = field(default_factory=dict)
     """CTA -> threads that have arrived in the current generation."""
     knowledge: dict[Hashable, int] = field(default_factory=dict)
-    relaxed: dict[int, int] = field(default_factory=dict)
+    sites: dict[int, dict[Span, set[int]]] = field(default_factory=dict)
+    """CTA -> where its threads have arrived, each with the generations."""
     handed: list[Mapping[Hashable, int]] = field(default_factory=list)
 
-    def arrive(self, cta: int, threads: int, knowledge: Mapping[Hashable, int]) -> str:
+    def arrive(self, cta: int, threads: int, knowledge: Mapping[Hashable, int], span: Span = Span(0, 0)) -> str:
         """Threads of one CTA arrive. Returns a fault: "" or "re-arrival"."""
+        self.sites.setdefault(cta, {}).setdefault(span, set()).add(self.generation)
         if self.arrived.get(cta, 0) & threads:
             return "re-arrival"
         self.arrived[cta] = self.arrived.get(cta, 0) | threads

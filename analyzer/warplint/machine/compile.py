@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 
 from warplint.machine import values as v
-from warplint.machine.slicing import BYTES, Slice, used_operands
+from warplint.machine.slicing import BYTES, Slice, filled_by, used_operands
 from warplint.machine.values import Value
 from warplint.program import ir
 from warplint.source import Span
@@ -29,12 +29,14 @@ WAITING = frozenset(
      "barrier.nonaligned", "barrier.cluster.wait", "barrier.cluster.arrive", "setmaxnreg", "elect.sync", "shfl.sync",
      "vote.sync", "match.sync", "redux.sync", "bar.warp.sync", "hip.__syncwarp", "tcgen05.alloc", "tcgen05.dealloc",
      "tcgen05.ld", "tcgen05.st", "tcgen05.wait", "wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group",
-     "ldmatrix", "stmatrix", "grid.sync"}
+     "ldmatrix", "stmatrix", "grid.sync", "hip.__syncthreads", "amd.s_barrier", "amd.s_barrier_signal_wait",
+     "amd.named_barrier", "amd.all_reduce"}
 )  # fmt: skip
 """Operations that may block, or that other lanes must come to."""
 SYNCHRONISING = ("mbarrier.", "bar.", "barrier.", "cp.async", "tcgen05.commit", "tcgen05.mma", "tcgen05.alloc",
 "tcgen05.dealloc",
-                 "wgmma.", "setmaxnreg", "cluster", "grid.")  # fmt: skip
+                 "wgmma.", "setmaxnreg", "cluster", "grid.", "hip.__syncthreads", "amd.s_barrier", "amd.named_barrier",
+                 "amd.s_waitcnt", "amd.load_to_lds", "amd.async_lds", "amd.all_reduce")  # fmt: skip
 """Beginnings of the names of operations that a protocol is made of."""
 
 
@@ -76,6 +78,8 @@ class Kind(Enum):
     ASSIGN = auto()
     STORE = auto()
     READ = auto()
+    MARK = auto()
+    """AMD: loaded values are used here (`slicing.Uses` in `key`)."""
     DO = auto()
     BRANCH = auto()
     JUMP = auto()
@@ -98,12 +102,16 @@ class Instruction(Struct, eq=False):
     """BRANCH: it is a loop's test. JUMP: it goes back."""
     syncs: bool = False
     """BRANCH: synchronisation depends on which side is taken."""
+    fails: bool = False
+    """BRANCH: its true side only stops the kernel with an error. EXIT: it does."""
+    assumed: bool = False
+    """OPAQUE: it is taken to have the usual effect, which is only worth a remark."""
     leaves: bool = False
     """BRANCH: its true side leaves the enclosing loop."""
     simple: tuple[Hashable, ...] | None = None
     """BRANCH: both sides run straight through without waiting, and assign these variables: no need to divide."""
     key: Hashable = None
-    """ASSIGN: what is written (a symbol)."""
+    """ASSIGN: what is written (a symbol). READ: the variable that only receives the value."""
     index: Evaluate | None = None
     value: Evaluate | None = None
     store: ir.Store | ir.Read | None = None
@@ -119,6 +127,8 @@ class Code(Struct):
 
     instructions: list[Instruction]
     too_long: bool = False
+    counting: bool = False
+    """AMD: it matters which memory operations of a wave are under way."""
 
 
 class Compiler:
@@ -193,7 +203,8 @@ class Compiler:
         """Flat code of a kernel body, ending in an EXIT."""
         self._seq(body, [], [])
         self._emit(Instruction(Kind.EXIT, body.span))
-        return Code(self.out, len(self.out) >= MAX_INSTRUCTIONS)
+        counting = self.part is not None and self.part.counting
+        return Code(self.out, len(self.out) >= MAX_INSTRUCTIONS, counting)
 
     def _emit(self, instruction: Instruction) -> int:
         if len(self.out) < MAX_INSTRUCTIONS:
@@ -203,17 +214,31 @@ class Compiler:
     def _seq(self, seq: ir.Seq, loops: list[tuple[list[int], list[int]]], inlines: list[tuple[int, list[int]]]) -> None:
         for stmt in seq.body:
             if self.part is not None:
-                for load in self.part.reads.get(id(stmt), ()):
-                    self._read(stmt, load)
+                uses = self.part.marks.get(id(stmt))
+                if uses is not None:
+                    self._emit(Instruction(Kind.MARK, stmt.span, key=uses))
+                for load, condition in self.part.reads.get(id(stmt), ()):
+                    self._read(stmt, load, condition)
                 if id(stmt) not in self.part.live:
                     continue
             self._stmt(stmt, loops, inlines)
 
-    def _read(self, stmt: ir.Stmt, load: ir.Load) -> None:
+    def _read(self, stmt: ir.Stmt, load: ir.Load, condition: ir.Expr | None) -> None:
         """A read of shared memory inside an expression becomes a step of its own, before the statement."""
         pointer = load.pointer
         made = ir.Read(stmt.span, ir.Deferred(lambda: pointer), BYTES.get(load.type), load.volatile)
-        self._emit(Instruction(Kind.READ, stmt.span, store=made, value=self.whole(pointer)))
+        assert self.part is not None
+        held = stmt.symbol if self.part.counting and isinstance(stmt, ir.Assign) and filled_by(stmt) is load else None
+        self._emit(
+            Instruction(
+                Kind.READ,
+                stmt.span,
+                store=made,
+                key=held,
+                value=self.whole(pointer),
+                predicate=self.expr(condition) if condition is not None else None,
+            )
+        )
 
     def _stmt(
         self, stmt: ir.Stmt, loops: list[tuple[list[int], list[int]]], inlines: list[tuple[int, list[int]]]
@@ -260,7 +285,7 @@ class Compiler:
                         jumps.append(at)
                         break
             case ir.Exit():
-                self._emit(Instruction(Kind.EXIT, stmt.span))
+                self._emit(Instruction(Kind.EXIT, stmt.span, fails=stmt.trap))
             case ir.Opaque():
                 self._emit(Instruction(Kind.OPAQUE, stmt.span, opaque=stmt))
 
@@ -276,9 +301,15 @@ class Compiler:
         end = self._merge(stmt.span)
         self.out[jump].target = end
         self.out[branch].merge = end
+        self.out[branch].fails = self._fails(branch + 1, jump)
         self.out[branch].simple = self._simple(branch, jump, end)
         self.out[branch].syncs = self._syncs(branch, end)
         self.out[branch].leaves = bool(loops) and any(branch < at < jump for at in loops[-1][0])
+
+    def _fails(self, begin: int, end: int) -> bool:
+        """Between stands nothing but what stops the kernel with an error."""
+        kinds = [i for i in self.out[begin:end] if i.kind is not Kind.MERGE]
+        return bool(kinds) and all(i.kind is Kind.EXIT and i.fails for i in kinds)
 
     def _syncs(self, begin: int, end: int) -> bool:
         """Something that other threads wait for, or a way out, stands between."""
@@ -311,15 +342,20 @@ class Compiler:
             elif kind is Kind.JUMP:
                 if at != jump and not branch < instruction.target <= end:
                     return None
-            elif kind not in (Kind.STORE, Kind.READ, Kind.MERGE):
+            elif kind not in (Kind.STORE, Kind.READ, Kind.MARK, Kind.MERGE):
                 return None
         return tuple(assigned)
 
     def _loop(self, stmt: ir.Loop, inlines: list) -> None:
         if self.part is not None and id(stmt) in self.part.spins:
             # Whoever it waits for is outside the model (another CTA, or an unordered word): go on as if it had come.
+            shared = self.part.spins[id(stmt)]
             reason = f"the loop `{stmt.text}` waits for a word of memory that other threads change"
-            self._emit(Instruction(Kind.OPAQUE, stmt.test_span, opaque=ir.Opaque(stmt.test_span, reason)))
+            if not shared:
+                reason += ": taken to end, for who writes global memory is not looked at"
+            self._emit(
+                Instruction(Kind.OPAQUE, stmt.test_span, opaque=ir.Opaque(stmt.test_span, reason), assumed=not shared)
+            )
             return
         breaks: list[int] = []
         continues: list[int] = []

@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from typing import TYPE_CHECKING
 
 from warplint.machine.agent import Status
-from warplint.machine.outcome import BlockedRecord, Fault, LeftOver, Party
+from warplint.machine.outcome import BlockedRecord, Fault, LeftOver, NamedRecord, Party
 from warplint.source import Span
 
 if TYPE_CHECKING:
@@ -27,6 +27,11 @@ def conclude(world: World) -> None:
         if agent.status is Status.BLOCKED and wait is not None:
             who = world.party(agent)
             outcome.blocked.append(BlockedRecord(who, wait.span, wait.what, wait.target, wait.parity, wait.phase))
+    for (cta, ident), barrier in world.named.items():
+        if barrier.need is not None and barrier.need > 0:
+            outcome.named[("bar", cta, ident)] = NamedRecord(
+                cta, ident, barrier.need, barrier.generation, tuple(barrier.came), frozenset(barrier.distinct)
+            )
     for flight in world.flights:
         record = outcome.barriers.get(flight.key)
         if record is not None and flight.span not in record.unexpected:
@@ -47,8 +52,28 @@ def conclude(world: World) -> None:
                     "transaction-phase", Party(first.cta, first.threads), span, f"{record.label}: {record.unwaited}"
                 )
             )
+    if all(blocked.what == "cluster barrier" for blocked in outcome.blocked):
+        _cluster_barriers(world)
     if not outcome.blocked:
+        from warplint.machine.semantics.tensor import pairs
+
+        pairs(world)
         _peers(world)
+
+
+def _cluster_barriers(world: World) -> None:
+    """CTAs that take part in the cluster barrier, but not equally often: at a place to which only one of them comes."""
+    sites = world.cluster.sites
+    times = {cta: len(set().union(*at.values())) for cta, at in sites.items()}
+    if len(set(times.values())) < 2:
+        return
+    most, least = max(times, key=lambda cta: times[cta]), min(times, key=lambda cta: times[cta])
+    alone = [span for span in sites[most] if span not in sites[least]]
+    if alone:
+        shared = next((span for span in sites[most] if span in sites[least]), None)
+        detail = f"{times[most]} {times[least]} {least}"
+        who = Party(most, world.everyone)
+        world.outcome.faults.append(Fault("cluster-barrier-unmatched", who, alone[0], detail, shared))
 
 
 def _groups(world: World) -> None:

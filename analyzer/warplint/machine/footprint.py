@@ -20,6 +20,8 @@ class Order(Enum):
     ORDERED = "ordered"
     UNJOINED = "unjoined"
     """No chain of releases and acquires joins the threads."""
+    RELAXED = "relaxed"
+    """Only a relaxed cluster barrier joins the threads: what was executed is ordered, memory is not."""
     SAME_WARP = "same-warp"
     """The only threads that are not joined are lanes of one warp."""
     INCOMPLETE = "incomplete"
@@ -33,6 +35,8 @@ class Order(Enum):
     READ_NO_FENCE = "read-no-fence"
     """Joined; a generic read before an asynchronous write has no proxy fence (common practice, worth a note at
     most)."""
+    BY_FENCE = "by-fence"
+    """Joined; only a fence waits for the earlier access, a load into LDS (AMD), which older compilers leave out."""
     NO_BEFORE_FENCE = "no-before-fence"
     """Joined, but the earlier tensor-memory access has no tcgen05.fence::before_thread_sync before the hand-over."""
     NO_AFTER_FENCE = "no-after-fence"
@@ -59,6 +63,7 @@ class Lanes(Struct, eq=False):
     low: int = 0
     high: int = 0
     _cells: dict[int, dict[int, int]] = field(default_factory=dict)
+    _met: dict[Lanes, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         size = self.width or 1
@@ -84,10 +89,39 @@ class Lanes(Struct, eq=False):
             self._cells[size] = found
         return found
 
+    def meet(self, later: Lanes) -> tuple[tuple[int, int], ...]:
+        """Who meets whom, cell by cell: (threads of this access, threads of the later one), each pair once."""
+        found = self._met.get(later)
+        if found is None:
+            size = gcd(self.grain, later.grain)
+            first, second = self.cells(size), later.cells(size)
+            found = self._met[later] = tuple({(by, second[cell]) for cell, by in first.items() if cell in second})
+        return found
+
     @property
     def disjoint(self) -> bool:
         """No two threads touch one byte."""
         return all(_one(threads) for threads in self.cells(self.grain).values())
+
+
+class Counted(Struct, eq=False):
+    """An access that a wait counter of its wave tracks (AMD): in order with the others of that counter."""
+
+    counter: str
+    """`ds` (lgkmcnt, dscnt), `load` (vmcnt, loadcnt), `async` or `tensor`."""
+    compiled: bool
+    """The compiler knows it: it waits before the same wave uses what it brings (not for inline assembly)."""
+    issued: tuple[tuple[int, int], ...]
+    """(strand, time) of the issue."""
+    over: list[tuple[int, int]] = field(default_factory=list)
+    """(strand, time) of the waits that ended it, wave by wave."""
+    waits: list[tuple[Span, str]] = field(default_factory=list)
+    """Waits its waves executed before the next barrier that did not end it: where, and `weak` (its counter, but too
+    many may stay pending), `other` (another counter) or `fence`."""
+    barrier: Span | None = None
+    """The first barrier its waves executed while it was under way."""
+    fence: Span | None = None
+    """The fence that ended it, where no explicit wait did and it takes a newer compiler for that."""
 
 
 class Access(Struct, eq=False):
@@ -123,10 +157,14 @@ class Access(Struct, eq=False):
     """Threads that still have to wait for it while `pending`."""
     quarters: int = 15
     """Tensor memory: the lane quarters that are touched, as bits."""
+    atomic: bool = False
+    """An atomic operation: two of them never conflict."""
     inferred: bool = False
     """The length was not in the source: it is what an expect_tx or the writes before it tell."""
     iteration: int = 0
     """How often the issuing agent had executed this site before."""
+    counted: Counted | None = None
+    """AMD: the wait counter that tracks it. `open` then holds the threads whose waves have not waited for it."""
 
     @property
     def offsets(self) -> tuple[tuple[int, int], ...] | None:
@@ -174,9 +212,7 @@ def touches(old: Access, new: Access, warp_size: int) -> Touch | None:
     if mine is not None and theirs is not None:
         if mine is theirs and same_cta and mine.disjoint:
             return Touch(old.threads, new.threads, True, True)
-        size = gcd(mine.grain, theirs.grain)
-        first_cells, second_cells = mine.cells(size), theirs.cells(size)
-        pairs = {(first_cells[cell], second_cells[cell]) for cell in first_cells.keys() & second_cells.keys()}
+        pairs = mine.meet(theirs)
     elif mine is not None:
         pairs = {(1 << t, new.threads) for t, at in mine.offsets if at < new.hi and new.lo < at + mine.width}
     else:
@@ -204,6 +240,4 @@ def meetings(old: Access, new: Access) -> tuple[tuple[int, int], ...] | None:
     mine, theirs = old.lanes, new.lanes
     if mine is None or theirs is None:
         return None
-    size = gcd(mine.grain, theirs.grain)
-    first, second = mine.cells(size), theirs.cells(size)
-    return tuple({(by, second[cell]) for cell, by in first.items() if cell in second})
+    return mine.meet(theirs)

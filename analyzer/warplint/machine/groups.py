@@ -87,6 +87,8 @@ class Groups:
     def finish(self, access: Access, strand: Strand) -> None:
         """The threads of the strand know that their part of an access is over."""
         access.open &= ~strand.threads
+        if access.open:
+            access.strands += ((strand.index, strand.now),)  # as much of it as this strand made is over
         if not access.open and access.pending:
             access.pending = ""
             access.strands = tuple((s.index, s.now) for s in self.strands.of(access.cta, access.threads))

@@ -16,13 +16,15 @@ from collections.abc import Hashable
 
 from msgspec import Struct, field
 
-from warplint.machine.footprint import Access, Order, Proxy, Region, Touch, meetings, touches
+from warplint.machine.footprint import Access, Counted, Order, Proxy, Region, Touch, meetings, touches
 from warplint.machine.strands import Strand, Strands
 
 __all__ = ["Access", "Hazard", "Memory", "Order", "Proxy", "Region"]
 
 MAX_HISTORY = 600
 """Accesses kept per region; a region with more is incomplete, not unchecked."""
+MAX_SCATTERED = 2_000
+"""The same for AMD, where fragments are read from LDS element by element."""
 
 
 class Hazard(Struct, frozen=True):
@@ -43,8 +45,10 @@ class FenceLog(Struct):
 class Memory:
     """All recorded accesses of a cluster."""
 
-    def __init__(self, strands: Strands) -> None:
+    def __init__(self, strands: Strands, lockstep: bool = False) -> None:
         self.strands = strands
+        self.lockstep = lockstep
+        """Lanes of one warp are never out of step (waves of AMD)."""
         self.proxy_fences: dict[int, FenceLog] = {}
         self.before_fences: dict[int, FenceLog] = {}
         self.history: dict[Region, list[Access]] = {}
@@ -85,9 +89,10 @@ class Memory:
         hazards: list[Hazard] = []
         dropped = False
         low, high, write, quarters = new.lo, new.hi, new.write, new.quarters
-        self.work += len(past)
+        # Scattered reads of one byte or two by many lanes are what AMD kernels are full of; looking one over is cheap.
+        self.work += len(past) >> 3 if self.lockstep else len(past)
         for index, old in enumerate(past):
-            if old.lo >= high or old.hi <= low or not old.quarters & quarters:
+            if old.lo >= high or old.hi <= low or not old.quarters & quarters or (old.atomic and new.atomic):
                 continue
             same = (
                 old.lanes is new.lanes
@@ -140,7 +145,7 @@ class Memory:
         if dropped:
             past[:] = [old for old in past if old is not None]
         past.append(new)
-        if len(past) > MAX_HISTORY:
+        if len(past) > (MAX_SCATTERED if self.lockstep else MAX_HISTORY):
             self.overflowed.add(new.region)
             del past[: MAX_HISTORY // 4]
         return hazards
@@ -150,9 +155,14 @@ class Memory:
         """How `old` relates to `new`, which the threads of `by` make now. `touch` says which threads meet."""
         if old.pipeline is not None and old.pipeline == new.pipeline:
             return Order.ORDERED
+        if old.counted is not None:
+            return self._counted(old, old.counted, new, by, touch)
         if old.pending:
-            return Order.INCOMPLETE
+            # Threads whose part is over need not have waited for the others.
+            if touch.earlier & old.open:
+                return Order.INCOMPLETE
         if old.done:
+            by = [strand for strand in by if strand.threads & touch.later]
             for key, value in old.done:
                 for strand in by:
                     if strand.clock.get(key, 0) < value:
@@ -163,9 +173,48 @@ class Memory:
                         return Order.NO_AFTER_FENCE
             return Order.ORDERED
         if touch.own:
+            # Program order does not reach across proxies: a thread fences its own writes before its own copy, too.
+            crossing = old.write and old.proxy == "generic" and new.proxy == "async" and not old.tensor
+            return self._fenced(old, by, touch) if crossing and old.what != "mbarrier.init" else Order.ORDERED
+        worst = self._joined(old.strands, old, new, by, touch)
+        if worst is not Order.ORDERED:
+            return worst
+        if old.tensor and new.tensor and new.fenceable:
+            return self._tensor_fences(old, by, touch)
+        if old.proxy != new.proxy and not old.tensor and old.what != "mbarrier.init":
+            if old.write and old.proxy == "generic":
+                return self._fenced(old, by, touch)
+            if old.proxy == "generic" and self._fenced(old, by, touch) is not Order.ORDERED:
+                return Order.READ_NO_FENCE
+        return Order.ORDERED
+
+    def _counted(self, old: Access, counted: Counted, new: Access, by: list[Strand], touch: Touch) -> Order:
+        """An access that a wait counter tracks: joined after its issue, and waited for before that join.
+
+        One wave executes its LDS operations in order, and the loads of one counter land in order.
+        """
+        under_way = bool(old.open & touch.earlier)
+        if touch.own or touch.one_warp:
+            mine = counted.counter == "ds" or not old.write or counted.compiled
+            same = new.counted is not None and new.counted.counter == counted.counter
+            return Order.ORDERED if mine or same or not under_way else Order.INCOMPLETE
+        worst = self._joined(counted.issued, old, new, by, touch)
+        if worst is not Order.ORDERED:
+            return worst
+        if under_way or self._joined(tuple(counted.over), old, new, by, touch) is not Order.ORDERED:
+            return Order.INCOMPLETE
+        return Order.ORDERED if counted.fence is None else Order.BY_FENCE
+
+    def _joined(
+        self, stamps: tuple[tuple[int, int], ...], old: Access, new: Access, by: list[Strand], touch: Touch
+    ) -> Order:
+        """Every thread of `by` that meets the earlier access knows its threads up to the time in `stamps`."""
+        if self.lockstep and touch.one_warp:
             return Order.ORDERED
         worst = Order.ORDERED
         strands = self.strands
+        # Tensor memory is ordered by execution, relaxed synchronisation included (PTX ISA 9.7.16.6.3).
+        tensor = old.tensor and new.tensor
         checked: set[int] = set()
         pairs: tuple[tuple[int, int], ...] | None = None
         for strand in by:
@@ -175,9 +224,11 @@ class Memory:
                 continue
             checked.add(id(strand.clock))
             partners = -1
-            for writer, time in old.strands:
+            for writer, time in stamps:
                 threads = strands.all[writer].threads
                 if not threads & touch.earlier or strands.knows(strand, writer, time, touch.earlier):
+                    continue
+                if tensor and strands.executed(strand.clock, writer, time):
                     continue
                 # Warps that pair up by themselves know only their partner's part of the earlier access.
                 if touch.later & ~strand.threads:
@@ -191,20 +242,15 @@ class Memory:
                     if not threads & partners or strands.knows(strand, writer, time, partners):
                         continue
                 if touch.one_warp:
+                    if old.what == "ldmatrix" and new.what == "stmatrix":
+                        continue  # collectives of one warp: no lane writes before all have come and all have read
                     if not (strand.warp_joined >= time and strands.same_origin(strand.index, writer)):
                         worst = Order.SAME_WARP
                     continue
-                return Order.UNJOINED
-        if worst is not Order.ORDERED:
-            return worst
-        if old.tensor and new.tensor and new.fenceable:
-            return self._tensor_fences(old, by, touch)
-        if old.proxy != new.proxy and not old.tensor and old.what != "mbarrier.init":
-            if old.write and old.proxy == "generic":
-                return self._fenced(old, by, touch)
-            if old.proxy == "generic" and self._fenced(old, by, touch) is not Order.ORDERED:
-                return Order.READ_NO_FENCE
-        return Order.ORDERED
+                if not strands.executed(strand.clock, writer, time, "relaxed"):
+                    return Order.UNJOINED
+                worst = Order.RELAXED
+        return worst
 
     def _tensor_fences(self, old: Access, by: list[Strand], touch: Touch) -> Order:
         for writer, time in old.strands:
@@ -213,10 +259,12 @@ class Memory:
             for strand in by:
                 if not strand.threads & touch.later or self.strands.same_origin(strand.index, writer):
                     continue
-                if self._fence_known(self.before_fences, strand, writer, time, touch.earlier) is not Order.ORDERED:
+                known = self._fence_known(self.before_fences, strand, writer, time, touch.earlier, tensor=True)
+                if known is not Order.ORDERED:
                     return Order.NO_BEFORE_FENCE
                 if not self.strands.covers(strand.fenced, writer, time, touch.earlier):
-                    return Order.NO_AFTER_FENCE
+                    if not self.strands.executed(strand.fenced, writer, time):
+                        return Order.NO_AFTER_FENCE
         return Order.ORDERED
 
     def _fenced(self, old: Access, by: list[Strand], touch: Touch) -> Order:
@@ -235,7 +283,9 @@ class Memory:
                     return Order.ISSUER_FENCE if self._issuer_fenced(issuer, writer, time, touch.earlier) else order
         return Order.ORDERED
 
-    def _fence_known(self, logs: dict[int, FenceLog], reader: Strand, writer: int, time: int, threads: int) -> Order:
+    def _fence_known(
+        self, logs: dict[int, FenceLog], reader: Strand, writer: int, time: int, threads: int, tensor: bool = False
+    ) -> Order:
         """The first fence of each writing thread after `time` is known to `reader`."""
         log = logs.get(writer)
         if log is not None:
@@ -244,12 +294,15 @@ class Memory:
                 fence = log.times[at]
                 own = not self.strands.all[writer].threads & threads & ~reader.threads
                 known = own or self.strands.knows(reader, writer, fence, threads)
+                if tensor and not known and not self.strands.knows(reader, writer, time, threads):
+                    # Another lane has handed over what the warp had executed together: the fence follows the access.
+                    known = self.strands.executed(reader.clock, writer, time)
                 return Order.ORDERED if known else Order.LATE_FENCE
         parts = [p for p in self.strands.all[writer].children if self.strands.all[p].threads & threads]
         if not parts:
             return Order.NO_FENCE
         for part in parts:
-            order = self._fence_known(logs, reader, part, time, threads)
+            order = self._fence_known(logs, reader, part, time, threads, tensor)
             if order is not Order.ORDERED:
                 return order
         return Order.ORDERED
@@ -265,5 +318,5 @@ class Memory:
 ALL = Touch(-1, -1, False, False)
 JOINED = frozenset(
     {Order.ORDERED, Order.NO_FENCE, Order.LATE_FENCE, Order.ISSUER_FENCE, Order.READ_NO_FENCE, Order.NO_BEFORE_FENCE,
-     Order.NO_AFTER_FENCE}
+     Order.NO_AFTER_FENCE, Order.BY_FENCE}
 )  # fmt: skip

@@ -6,9 +6,10 @@ from collections.abc import Hashable
 
 from msgspec import Struct, field
 
-from warplint.machine.barriers import Arrival
+from warplint.machine.barriers import Arrival, Came
 from warplint.machine.memory import Hazard
 from warplint.source import Span
+from warplint.threads.facts import Uniformity
 
 
 class Party(Struct, frozen=True):
@@ -56,7 +57,7 @@ class BarrierRecord(Struct):
     """`over-arrival`, `tx-overflow` with the arrival that caused it."""
     racing: list[Arrival] = field(default_factory=list)
     """Arrivals that nothing orders after the completion of the phase before: on another schedule they count for that
-    one."""
+    one. Expectations that no arrival of their phase comes after: on another schedule they count for the next one."""
     transaction: bool = False
     """Some phase expected bytes or was named by a copy."""
     unexpected: list[Span] = field(default_factory=list)
@@ -82,15 +83,34 @@ class BlockedRecord(Struct, frozen=True):
     phase: int = -1
 
 
+class NamedRecord(Struct, frozen=True):
+    """A named barrier as it was at the end."""
+
+    cta: int
+    ident: int
+    need: int
+    """Executions by warps that complete a generation."""
+    completed: int
+    """Generations that are over."""
+    came: tuple[Came, ...]
+    """The executions of the generation that is not."""
+    warps: frozenset[int]
+    """All warps that ever came."""
+
+
 class Fault(Struct, frozen=True):
     """An operation that broke a rule of its object: `kind` names it, `detail` is for the message."""
 
     kind: str
-    """`named-count-differs`, `named-re-arrival` (named barriers); `uninitialised`, `reinitialised`,
+    """`named-count-differs` (named barriers); `uninitialised`, `reinitialised`,
     `initialised-by-many`,
     `used-before-init`, `used-before-init-fence` (mbarriers: the init is not released to the other CTA), `inval-in-use`;
-    `cluster-re-arrival`, `cluster-wait-without-arrive`; `tmem-full`, `tmem-not-allocated`, `tmem-columns-differ`,
+    `cluster-re-arrival`, `cluster-wait-without-arrive`, `cluster-barrier-unmatched` (a CTA arrives where another that
+    takes part as well never does; detail: how often each, and which);
+    `tmem-full`, `tmem-not-allocated`, `tmem-columns-differ`,
     `tmem-alloc-after-relinquish`, `tmem-pair-not-synced` (cta_group::2 alloc before the peer is known to run),
+    `tmem-pair-order` (alloc or dealloc of a pair on different sides of a cluster barrier in its CTAs),
+    `tmem-pair-alone` (only one CTA of the pair comes to it),
     `accumulates-uninitialised`;
     `copied-by-many` (several lanes issue one copy to one place, each its own); `partial-warp` (a warp collective by
     some lanes while the others are elsewhere); `exited-peer` (an access to the shared
@@ -129,15 +149,42 @@ class Outcome(Struct):
     """The inputs that were tried, for people: "n = 3, blockIdx.x = 0"."""
     blocked: list[BlockedRecord] = field(default_factory=list)
     barriers: dict[Hashable, BarrierRecord] = field(default_factory=dict)
+    named: dict[Hashable, NamedRecord] = field(default_factory=dict)
+    """Named barriers by their target, `("bar", cta, id)`."""
     hazards: list[Hazard] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
     leftovers: list[LeftOver] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
     incomplete: list[tuple[str, Span | None]] = field(default_factory=list)
     """What could not be established and may matter: the verdict is not `clean`."""
+    assumed: list[tuple[str, Span | None]] = field(default_factory=list)
+    """What was taken for granted about the world outside (a flag that another CTA sets comes): findings stand, but the
+    kernel is not `clean`."""
     remarks: list[tuple[str, Span | None]] = field(default_factory=list)
     """What was not looked at, and which claim is missing for it; the protocol itself is known."""
     finished: bool = False
     """Every agent left the kernel or is in `blocked`; False when a bound stopped the execution."""
     asked: dict[Hashable, int] = field(default_factory=dict)
     """Unknown inputs that the execution asked for, with the number it was given."""
+    guesses: dict[tuple[str, Span], Uniformity] = field(default_factory=dict)
+    """Branches on data that synchronisation depends on (in words, place), and how far the value is uniform."""
+
+    def guess(self, text: str, span: Span, floor: Uniformity) -> None:
+        """Record a branch on data."""
+        old = self.guesses.get((text, span), floor)
+        self.guesses[(text, span)] = min(old, floor)
+
+    @property
+    def idle(self) -> bool:
+        """Some size that it asked for was given as 0: a launch with nothing to do, which the host may never make."""
+        return any(value == 0 and not isinstance(key, str) for key, value in self.asked.items())
+
+    @property
+    def established(self) -> bool:
+        """It rests on facts: nothing in it was taken on trust, and what it was given are the kernel's inputs.
+
+        An execution whose control depended on loaded data shows what could happen for some data, which the data's own
+        rules (lengths that agree with each other) may exclude: nothing is claimed from it.
+        """
+        inputs = all(isinstance(key, str) or key[0] == "param" for key in self.asked)  # type: ignore[index]
+        return inputs and not self.incomplete and not self.guesses

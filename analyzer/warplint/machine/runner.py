@@ -8,6 +8,7 @@ from warplint.machine import values as v
 from warplint.machine.agent import Agent, Status
 from warplint.machine.compile import Instruction, Kind
 from warplint.machine.values import Value
+from warplint.machine.ways import guess
 from warplint.machine.world import World
 from warplint.program import ir
 from warplint.threads.facts import Uniformity
@@ -117,7 +118,8 @@ def run_agent(world: World, agent: Agent) -> int:
             return steps
         elif kind is Kind.OPAQUE:
             assert instruction.opaque is not None
-            world.note(instruction.opaque.reason, instruction.span)
+            say = world.assume if instruction.assumed else world.note
+            say(instruction.opaque.reason, instruction.span)
             for symbol in instruction.opaque.writes:
                 agent.env[symbol] = v.Unknown(("opaque", id(instruction), agent.steps), Uniformity.LANE)
             agent.pc += 1
@@ -155,7 +157,7 @@ def _branch(world: World, agent: Agent, view: View, instruction: Instruction) ->
     value = agent.narrowed(instruction.test(view))
     mask = agent.mask_where(value)
     if mask is None:
-        mask = _guess(world, agent, instruction, value)
+        mask = guess(world, agent, instruction, value)
     if instruction.simple is not None and not instruction.loop:
         _masked(world, agent, view, instruction, mask)
         agent.pc = instruction.merge + 1
@@ -163,34 +165,12 @@ def _branch(world: World, agent: Agent, view: View, instruction: Instruction) ->
     if mask == agent.threads:
         agent.pc += 1
     elif not mask:
+        if instruction.loop:
+            world.visits[(agent.number, agent.pc)] = 0  # the next time it is entered counts anew
         agent.pc = instruction.target
     else:
         world.split(agent, mask, instruction, agent.pc + 1, instruction.target)
     return True
-
-
-def _guess(world: World, agent: Agent, instruction: Instruction, value: Value) -> int:
-    """Which threads take a branch on data: all or none, the same for all who ask about the same value.
-
-    A loop that data ends runs `Scenario.trips` times; another branch goes both ways in turn.
-    """
-    if v.floor_of(value) < Uniformity.CTA:
-        text = f"`{instruction.text}` depends on data: all threads took it the same way"
-        if instruction.syncs:
-            world.note(text, instruction.span)
-        else:
-            world.remark(text, instruction.span)
-    elif instruction.loop or instruction.leaves:
-        world.note(f"how often the loop runs that `{instruction.text}` ends is not known", instruction.span)
-    else:
-        return agent.threads if world.choose(("branch", v.key_of(value))) & 1 else 0
-    visits = world.visits.get((agent.number, agent.pc, "data"), 0)
-    world.visits[(agent.number, agent.pc, "data")] = visits + 1
-    if instruction.loop:
-        return agent.threads if visits % (world.scenario.trips + 1) < world.scenario.trips else 0
-    if instruction.leaves:
-        return agent.threads if visits % (world.scenario.trips + 1) >= world.scenario.trips else 0
-    return agent.threads if (world.choose(("branch", v.key_of(value))) + visits) & 1 else 0
 
 
 def _masked(world: World, agent: Agent, view: View, instruction: Instruction, mask: int) -> None:
@@ -241,7 +221,7 @@ def _straight(world: World, agent: Agent, view: View, begin: int, stop: int) -> 
             value = agent.narrowed(instruction.test(view))
             mask = agent.mask_where(value)
             if mask is None:
-                mask = _guess(world, agent, instruction, value)
+                mask = guess(world, agent, instruction, value)
             _masked(world, agent, view, instruction, mask)
             at = instruction.merge
         elif kind is Kind.JUMP:
@@ -255,9 +235,19 @@ def _straight(world: World, agent: Agent, view: View, begin: int, stop: int) -> 
 
 
 def _access(world: World, agent: Agent, view: View, instruction: Instruction) -> None:
+    if instruction.kind is Kind.MARK:
+        world.handlers["mark"](world, agent, instruction, {}, agent.threads)
+        return
     handler = world.handlers.get("store" if instruction.kind is Kind.STORE else "read")
-    if handler is not None and instruction.value is not None:
-        handler(world, agent, instruction, {"address": instruction.value(view)}, agent.threads)
+    if handler is None or instruction.value is None:
+        return
+    threads = agent.threads
+    if instruction.predicate is not None:
+        # A condition on data may let any of the threads read: all are taken.
+        mask = agent.mask_where(agent.narrowed(instruction.predicate(view)))
+        threads = threads if mask is None else mask
+    if threads:
+        handler(world, agent, instruction, {"address": instruction.value(view)}, threads)
 
 
 def _operate(world: World, agent: Agent, view: View, instruction: Instruction) -> bool:
@@ -289,7 +279,12 @@ def _operate(world: World, agent: Agent, view: View, instruction: Instruction) -
     if instruction.op.name in MEETING:
         world.strands.meet(agent.cta, threads)
     operands = {role: agent.narrowed(operand(view)) for role, operand in instruction.operands.items()}
+    observer = world.observer
+    if observer is not None:
+        observer.before(world, agent, instruction, operands, threads)
     wait = handler(world, agent, instruction, operands, threads)
+    if observer is not None:
+        observer.after(world, agent, instruction, wait)
     if wait is None:
         return True
     agent.status, agent.wait = Status.BLOCKED, wait

@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 
 from warplint.machine.world import Scenario
 from warplint.program import ir
-from warplint.threads.facts import Roles
+from warplint.threads.facts import Event, Known, Roles
 
 MAX_SCENARIOS = 9
 MAX_CTAS = 8
@@ -20,6 +20,10 @@ MAX_TOTAL = 2_000_000
 STEP = 20
 FIRST_BLOCK, LATER_BLOCK, CLUSTERS = 0, 3, 4
 """Block indices that are tried (counted in clusters), and the size of the grid."""
+
+
+WIDE, NARROW = 64, 32
+"""Lanes of a wave, where an AMD kernel does not tell."""
 
 
 def divisors(kernel: ir.Kernel) -> int:
@@ -72,6 +76,8 @@ class Plan:
         elif _uses_cluster(roles):
             self.ctas = _named_ctas(roles)
         self.ctas = min(self.ctas, MAX_CTAS)
+        # Lanes that may be of one wave are not taken for two.
+        self.wave = WIDE if kernel.is_amd and not (kernel.launch.arch or kernel.launch.wave) else 0
         self.unit = divisors(kernel)
         stages = depth(roles)
         self.trips = [stages + 1] + [
@@ -82,27 +88,43 @@ class Plan:
         """The scenario that is always executed."""
         return self._make(self.trips[0], FIRST_BLOCK)
 
-    def others(self, asked: Mapping[Hashable, int]) -> Iterator[Scenario]:
-        """What else to try, given the inputs that the first execution asked for."""
-        sizes = any(not isinstance(key, str) or key.startswith("nctaid") for key in asked)
+    def smaller(self, asked: Mapping[Hashable, int]) -> Iterator[Scenario]:
+        """The first scenario with less to do, largest first, for when it was stopped; none when no size was asked."""
+        if asks_sizes(asked):
+            size = self.trips[0] * self.unit
+            for less in (2 * self.unit, 512, 128, 16, 2):
+                if less < size:
+                    size = less
+                    yield self._sized(less, FIRST_BLOCK, min(self.trips[0], 2))
+
+    def others(self, asked: Mapping[Hashable, int], below: int = 1 << 40) -> Iterator[Scenario]:
+        """What else to try, given the inputs that the first execution asked for: sizes up to `below`."""
+        sizes = asks_sizes(asked)
         blocks = any(isinstance(key, str) and key.startswith(("ctaid", "clusterid")) for key in asked)
         made = 0
         if blocks:
             made += 1
-            yield self._make(self.trips[0], LATER_BLOCK)
+            yield self._sized(min(self.trips[0] * self.unit, below), LATER_BLOCK, self.trips[0])
         if sizes:
             for trips in dict.fromkeys(self.trips[1:]):
-                if made < MAX_SCENARIOS - 1:
+                if made < MAX_SCENARIOS - 1 and trips * self.unit <= below:
                     made += 1
                     yield self._make(trips, FIRST_BLOCK)
 
     def _make(self, trips: int, cluster: int) -> Scenario:
+        return self._sized(trips * self.unit, cluster, trips)
+
+    def _sized(self, size: int, cluster: int, trips: int) -> Scenario:
         index = cluster * self.ctas
         coordinates = {"ctaid.x": index, "ctaid.y": 0, "ctaid.z": 0, "nctaid.x": CLUSTERS * self.ctas, "nctaid.y": 1,
                        "nctaid.z": 1, "clusterid.x": cluster, "clusterid.y": 0, "clusterid.z": 0}  # fmt: skip
-        size = trips * self.unit
         name = f"unknown sizes = {size}, blockIdx.x = {index} of {CLUSTERS * self.ctas}"
-        return Scenario(name, self.block, self.ctas, coordinates, chooser(size), trips)
+        return Scenario(name, self.block, self.ctas, coordinates, chooser(size), trips, self.wave, size=size)
+
+
+def asks_sizes(asked: Mapping[Hashable, int]) -> bool:
+    """Some unknown was asked for that stands for a size."""
+    return any(not isinstance(key, str) or key.startswith("nctaid") for key in asked)
 
 
 def _uses_cluster(roles: Roles) -> bool:
@@ -120,9 +142,20 @@ def _named_ctas(roles: Roles) -> int:
     """The least power of two that has all the CTA ranks the kernel names; at least a pair."""
     need = 2
     for event in roles.events:
-        rank, mask = event.constant("cta"), event.constant("cta_mask")
+        rank, mask = _greatest(event), event.constant("cta_mask")
         need = max(need, rank + 1 if rank is not None else 0, mask.bit_length() if mask is not None and mask > 0 else 0)
     return 1 << (need - 1).bit_length()
+
+
+def _greatest(event: Event) -> int | None:
+    """The greatest CTA rank that the threads of an operation name; None where they are not known."""
+    value = event.values.get("cta")
+    if not isinstance(value, Known):
+        return None
+    if isinstance(value.each, int):
+        return value.each
+    threads = event.reach.threads
+    return max((value.at(t) for t in range(threads.bit_length()) if threads >> t & 1), default=0)
 
 
 def chooser(size: int) -> Callable[[Hashable], int]:

@@ -26,7 +26,7 @@ def written_run(world: World, agent: Agent, place: v.Place) -> int | None:
     That is what a store of unknown box reads: nothing else would read what was written there.
     """
     base, start = place.base, place.offset
-    if not isinstance(base, ir.Symbol) or not isinstance(start, int):
+    if not isinstance(base, ir.Symbol) or not isinstance(start, int) or isinstance(place.cta, tuple):
         return None
     key = (base, start)
     world.slot_starts.add(key)
@@ -78,11 +78,14 @@ def consume(world: World, cta: int, place: v.Place, size: int) -> None:
     if not isinstance(base, ir.Symbol) or not isinstance(start, int):
         return
     best = None
+    stored = -1
     for access in world.memory.history.get(Region(cta, base.name, base), ()):
         if access.write and access.proxy == "async" and access.lo <= start and access.done:
             if best is None or access.lo >= best.lo:
                 best = access
-    if best is not None:
+        elif access.write and access.proxy == "generic" and access.exact and access.lo <= start < access.hi:
+            stored = max(stored, access.lo)  # ordinary stores fill it, between what copies fill
+    if best is not None and stored <= best.lo:
         _, starts = world.fills.setdefault(id(best), (best, {}))
         starts[start] = size
 

@@ -210,14 +210,18 @@ class Strands:
                 strand.now += 1
             self.acquire(group, merged)
 
-    def executed(self, clock: Mapping[Hashable, int], writer: int, time: int) -> bool:
-        """`clock` says that all threads of strand `writer` had executed what they did up to `time`."""
+    def executed(self, clock: Mapping[Hashable, int], writer: int, time: int, how: str = "exec") -> bool:
+        """`clock` says that all threads of strand `writer` had executed what they did up to `time`.
+
+        `how` is the kind of key that says so besides the strand itself: `exec`, or `relaxed` for what relaxed cluster
+        barriers alone have told.
+        """
         stack, first = [writer], True
         while stack:
             strand = stack.pop()
             line = self.lineage(strand) if first else (strand,)
             first = False
-            if any(clock.get(key, 0) >= time for index in line for key in (index, ("exec", index))):
+            if any(clock.get(key, 0) >= time for index in line for key in (index, (how, index))):
                 continue
             if not self.all[strand].children:
                 return False

@@ -41,11 +41,13 @@ class Unknown(Struct, frozen=True):
 
 
 class Place(Struct, frozen=True):
-    """A byte address: `offset` into variable `base` (a `Symbol` or any identity) of CTA `cta` (None: the own one)."""
+    """A byte address: `offset` into variable `base` (a `Symbol` or any identity) of CTA `cta` (None: the own one; a
+    tuple: one for each thread).
+    """
 
     base: Hashable
     offset: Value
-    cta: int | None = None
+    cta: int | tuple[int, ...] | None = None
 
 
 class Packed(Struct, frozen=True):
@@ -137,7 +139,11 @@ def floor_of(value: Value) -> Uniformity:
         return Uniformity.GRID
     if isinstance(value, Unknown):
         return value.floor
-    return Uniformity.CTA if isinstance(value, Place | Packed | Token) else Uniformity.LANE
+    if isinstance(value, tuple):
+        # Every 32 threads alike.
+        alike = all(value[at : at + 32] == (value[at],) * len(value[at : at + 32]) for at in range(0, len(value), 32))
+        return Uniformity.WARP if alike else Uniformity.LANE
+    return Uniformity.CTA
 
 
 def key_of(value: Value) -> Hashable:
@@ -302,6 +308,8 @@ def narrow(value: Value, threads: list[int]) -> Value:
             if value[thread] != first:
                 return value
         return first
-    if isinstance(value, Place) and isinstance(value.offset, tuple):
-        return Place(value.base, narrow(value.offset, threads), value.cta)
+    if isinstance(value, Place) and (isinstance(value.offset, tuple) or isinstance(value.cta, tuple)):
+        cta = narrow(value.cta, threads) if isinstance(value.cta, tuple) else value.cta
+        assert cta is None or isinstance(cta, int | tuple)
+        return Place(value.base, narrow(value.offset, threads), cta)
     return value

@@ -20,9 +20,11 @@ from warplint.machine.compile import Code, Instruction
 from warplint.machine.footprint import Access, Lanes
 from warplint.machine.groups import Groups
 from warplint.machine.memory import Memory
+from warplint.machine.observe import Observer
 from warplint.machine.outcome import Fault, Outcome, Party, Step
 from warplint.machine.strands import Strand, Strands, raise_to
 from warplint.machine.values import Value
+from warplint.machine.ways import Way
 from warplint.program import ir
 from warplint.source import Span
 from warplint.threads.facts import Uniformity, warps_of
@@ -46,6 +48,10 @@ class Budget(Struct, frozen=True):
     """Executions of one loop test by one agent."""
 
 
+LONG = Budget(steps=130_000, work=6_000_000)
+"""For the first execution of a kernel when nothing smaller can be tried."""
+
+
 class Scenario(Struct, frozen=True):
     """The inputs of one execution. `choose` gives a number for an unknown that is uniform over the CTA."""
 
@@ -57,6 +63,12 @@ class Scenario(Struct, frozen=True):
     choose: Callable[[Hashable], int]
     trips: int = 2
     """Iterations of a loop whose exit depends on data."""
+    wave: int = 0
+    """Lanes of a wave where the kernel does not tell (AMD); else 0."""
+    way: Way = Way.TURNS
+    """How branches on data are taken."""
+    size: int = 0
+    """What `choose` gives for a size."""
 
 
 class Allocation(Struct):
@@ -82,14 +94,19 @@ class World:
         handlers: Mapping[str, Handler],
         deliver: Callable[[World], bool],
         budget: Budget,
+        observer: Observer | None = None,
     ) -> None:
         self.kernel, self.code, self.scenario, self.handlers, self.budget = kernel, code, scenario, handlers, budget
-        self.deliver = deliver
-        self.warp_size = kernel.launch.warp_size
+        self.deliver, self.observer = deliver, observer
+        self.amd = kernel.is_amd
+        self.warp_size = scenario.wave or kernel.launch.warp_size
+        self.counting = code.counting
+        self.waves: dict[tuple[int, int], Any] = {}
+        """AMD: (cta, wave) -> what the wave has under way (`semantics.amd_counters`)."""
         self.block = scenario.block[0] * scenario.block[1] * scenario.block[2]
         self.everyone = (1 << self.block) - 1
         self.strands = Strands(self.warp_size)
-        self.memory = Memory(self.strands)
+        self.memory = Memory(self.strands, lockstep=self.amd)
         self.groups = Groups(self.strands)
         self.mbarriers: dict[Hashable, Mbarrier] = {}
         self.named: dict[tuple[int, int], NamedBarrier] = {}
@@ -123,6 +140,8 @@ class World:
         """Where the copies of one site start in one variable, ascending."""
         self.fills: dict[int, tuple[Access, dict[int, int]]] = {}
         self.allocations: list[Allocation] = []
+        self.paired: dict[tuple[int, str], tuple[list[tuple[Party, Span, int]], list[tuple[Party, Span, int]]]] = {}
+        """Allocations and deallocations of the even and odd CTA of a pair: who, where, cluster barriers passed."""
         self.pipelines: dict[Hashable, int] = {}
         self.moves: dict[Hashable, list[Access]] = {}
         self.register_pools: dict[int, dict[str, int]] = {}
@@ -132,6 +151,7 @@ class World:
         ] = {}
         self.exit_clocks: dict[int, dict[Hashable, int]] = {}
         self.executed = 0
+        self.stopped = ""
         self._whole: dict[int, bool] = {}
         for cta in range(scenario.ctas):
             self.strands.add_cta(cta, self.everyone, cuts)
@@ -208,6 +228,11 @@ class World:
         if (reason, span) not in self.outcome.remarks:
             self.outcome.remarks.append((reason, span))
 
+    def assume(self, reason: str, span: Span | None) -> None:
+        """Something outside the model was taken for granted: what is shown stands, and is not all there is."""
+        if (reason, span) not in self.outcome.assumed:
+            self.outcome.assumed.append((reason, span))
+
     def fault(self, kind: str, agent: Agent, span: Span, detail: str = "", other: Span | None = None) -> None:
         """An operation broke a rule of its object."""
         if not any(f.kind == kind and f.span == span for f in self.outcome.faults):
@@ -242,10 +267,18 @@ class World:
                 else f"{self.executed} steps, with too many accesses to memory"
             )
             if over:
-                self.note(f"execution was stopped after {over}", None)
+                self.stopped = f"execution was stopped after {over}"
+                self.note(self.stopped, None)
                 return self.outcome
         conclude(self)
         return self.outcome
+
+    def go_on(self, budget: Budget) -> None:
+        """Continue an execution that was stopped, within another budget."""
+        self.budget = budget
+        if self.stopped:
+            self.outcome.incomplete.remove((self.stopped, None))
+            self.run()
 
     def _next(self) -> Agent | None:
         """The next agent to run: a ready one, else one whose wait is over, else one that need not stay parked."""
@@ -255,6 +288,8 @@ class World:
         while True:
             for agent in self.agents:
                 if agent.status is Status.BLOCKED and agent.wait is not None and agent.wait.ready():
+                    if self.observer is not None:
+                        self.observer.resumed(agent, agent.wait, False)
                     agent.status, agent.wait = Status.READY, None
                     return agent
             if not self.deliver(self):
@@ -262,18 +297,46 @@ class World:
         parked = [agent for agent in self.agents if agent.status is Status.PARKED]
         if parked:
             # Independent thread scheduling: those who wait at a merge may as well run ahead.
-            first = min(parked, key=lambda a: (a.pc, a.number))
-            first.status = Status.READY
-            first.splits = first.splits[:-1]
-            return first
+            for first in sorted(parked, key=lambda a: (a.pc, a.number)):
+                if self.amd and not self._leave_siblings(first):
+                    continue
+                first.status = Status.READY
+                first.splits = first.splits[:-1]
+                return first
         for agent in sorted(self.agents, key=lambda a: (a.wait.what != "mbarrier" if a.wait else True, a.pc, a.number)):
             if agent.status is Status.BLOCKED and agent.wait is not None and agent.wait.give_up is not None:
                 if agent.wait.what == "warp" and self._others_stuck(agent):
                     continue
                 agent.wait.give_up()
+                if self.observer is not None:
+                    self.observer.resumed(agent, agent.wait, True)
                 agent.status, agent.wait = Status.READY, None
                 return agent
         return None
+
+    def _leave_siblings(self, agent: Agent) -> bool:
+        """AMD: lanes of one wave wait for one another at a merge; only whole waves run ahead.
+
+        Leaves the agent with the waves of which no lane is on another side of the split. False when there are none.
+        """
+        split = agent.splits[-1]
+        bound = 0
+        for other in self.agents:
+            if other is not agent and other.cta == agent.cta and split in other.splits:
+                bound |= other.threads
+        full = (1 << self.warp_size) - 1
+        held = agent.threads & sum(full << wave * self.warp_size for wave in warps_of(bound, self.warp_size))
+        if held == agent.threads:
+            return False
+        if held:
+            rest = Agent(0, agent.cta, held, agent.pc, dict(agent.env), dict(agent.results), agent.splits)
+            rest.status = Status.PARKED
+            self._renarrow(rest)
+            self._new(rest)
+            agent.threads &= ~held
+            agent.members = members_of(agent.threads)
+            self._renarrow(agent)
+        return True
 
     def _others_stuck(self, agent: Agent) -> bool:
         """Other lanes of the agent's warps wait for something that does not come: that is the fault, not this place."""

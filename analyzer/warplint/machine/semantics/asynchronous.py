@@ -203,7 +203,8 @@ def wait_cp(
     world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
 ) -> Wait | None:
     """cp.async.wait_group N and wait_all; wait_all also covers what is not committed."""
-    if "group" not in operands:
+    assert instruction.op is not None
+    if "group" not in operands or instruction.op.mods.get("all"):
         world.groups.commit("cp.async", world.strands_of(agent, threads), instruction.span)
     _wait(world, agent, instruction, operands.get("group", 0), threads, "cp.async")
     return None

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from warplint.machine import values as v
 from warplint.machine.agent import Agent, Wait
 from warplint.machine.barriers import NamedBarrier
 from warplint.machine.compile import Instruction
 from warplint.machine.values import Value
 from warplint.machine.world import World
-from warplint.threads.facts import warps_of
+from warplint.threads.facts import Uniformity, warps_of
 
 
 def _hardware(world: World, cta: int, ident: int) -> NamedBarrier:
@@ -27,22 +28,26 @@ def cta_barrier(
     barrier = _hardware(world, agent.cta, 0)
     state = world.extra.setdefault(("cta", agent.cta), {"arrived": 0})
     assert isinstance(state, dict)
-    if not barrier.arrived:
+    if not barrier.came:
         state["arrived"] = 0
     state["arrived"] |= threads
     generation = barrier.generation
     knowledge = world.strands.published(strands)
     for warp in warps_of(threads, world.warp_size):
-        if warp not in barrier.arrived:
+        if warp not in barrier.lanes:
             barrier.arrive(warp, -1, instruction.span, True, knowledge)
     barrier.need = -1
     _raise(barrier, knowledge)
+    if instruction.op is not None and instruction.op.name == "bar.red.cta":
+        # A reduction over the data of all threads: unknown, and the same for all.
+        result = v.Unknown(("bar.red", instruction.span, generation, agent.cta), Uniformity.CTA)
+        agent.results[(instruction.op, "value")] = result
     world.changed = True
     world.step(agent, instruction.span, f"CTA barrier, generation {generation}", ("cta", agent.cta), threads)
 
     def ready() -> bool:
         if barrier.generation == generation and not world.live[agent.cta] & ~state["arrived"]:
-            barrier.complete(len(barrier.arrived))
+            barrier.complete(len(barrier.came))
         if barrier.generation == generation:
             return False
         world.strands.acquire(world.strands_of(agent, threads), barrier.handed[generation])
@@ -60,7 +65,7 @@ def _raise(barrier: NamedBarrier, knowledge: dict) -> None:
 def named(
     world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
 ) -> Wait | None:
-    """bar.sync / bar.arrive with an id: counts whole warps, whatever their active lanes."""
+    """bar.sync / bar.arrive with an id: counts executions by warps (`NamedBarrier`), whatever their active lanes."""
     assert instruction.op is not None
     waits = instruction.op.name != "bar.arrive.named"
     ident, count = operands.get("id"), operands.get("threads")
@@ -90,20 +95,9 @@ def _join(
     strands = world.strands_of(agent, threads)
     knowledge = world.strands.published(strands)
     need = -(-count // world.warp_size)
-    partial = world.extra.setdefault(("lanes", agent.cta, ident, generation), {})
-    assert isinstance(partial, dict)
     for warp, lanes in warps_of(threads, world.warp_size).items():
-        if warp in barrier.arrived and not partial.get(warp, 0) & lanes:
-            # Other lanes of a warp that is already counted: the warp came in two pieces.
-            partial[warp] = partial.get(warp, 0) | lanes
-            _raise(barrier, knowledge)
-            continue
-        fault = barrier.arrive(warp, need, instruction.span, waits, knowledge)
-        if fault == "count-differs":
+        if barrier.arrive(warp, need, instruction.span, waits, knowledge, lanes):
             world.fault("named-count-differs", agent, instruction.span, str(ident), barrier.span)
-        elif fault == "re-arrival":
-            world.fault("named-re-arrival", agent, instruction.span, str(ident), barrier.arrived[warp][0])
-        partial[warp] = partial.get(warp, 0) | lanes
     barrier.complete()
     world.changed = True
     word = "bar.sync" if waits else "bar.arrive"
@@ -121,9 +115,12 @@ def _join(
 def _per_warp(
     world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int, waits: bool
 ) -> Wait | None:
-    """An id or count that differs between warps: each warp goes to its own barrier."""
+    """An id or count that differs between warps: each warp goes to its own barrier.
+
+    Those that wait at different barriers go on independently of each other: the agent is divided.
+    """
     ident, count = operands.get("id"), operands.get("threads")
-    checks = []
+    groups: dict[tuple[int, int], int] = {}
     for warp, lanes in warps_of(threads, world.warp_size).items():
         members = lanes << (warp * world.warp_size)
         first = (members & -members).bit_length() - 1
@@ -132,16 +129,18 @@ def _per_warp(
         if not isinstance(which, int) or not isinstance(number, int):
             world.note("the id or count of a named barrier is not known", instruction.span)
             return None
-        checks.append(_join(world, agent, instruction, which, number or world.block, members, waits))
+        target = (which, number or world.block)
+        groups[target] = groups.get(target, 0) | members
     if not waits:
+        for (which, number), members in groups.items():
+            _join(world, agent, instruction, which, number, members, waits)
         return None
-    open_checks = list(checks)
-
-    def ready() -> bool:
-        open_checks[:] = [check for check in open_checks if not check()]
-        return not open_checks
-
-    return None if ready() else Wait("named barrier", instruction.span, ready, ("bar", agent.cta, -1))
+    (which, number), mine = next(iter(groups.items()))
+    if len(groups) > 1:
+        inactive = agent.threads & ~threads
+        world.divide(agent, [mine | inactive, *list(groups.values())[1:]])
+    ready = _join(world, agent, instruction, which, number, mine, waits)
+    return None if ready() else Wait("named barrier", instruction.span, ready, ("bar", agent.cta, which))
 
 
 def cluster_arrive(
@@ -157,13 +156,19 @@ def cluster_arrive(
     if relaxed:
         # fence.mbarrier_init releases exactly the inits before it.
         for strand in strands:
-            knowledge[("exec", strand.index)] = strand.now
+            # Nor is memory released; what has been executed is known all the same, and what the tensor pipeline of a
+            # thread has completed.
+            for part, value in strand.clock.items():
+                told = ("exec", part) if isinstance(part, int) else part
+                if isinstance(told, tuple) and told[0] in ("exec", "tcgen05") and knowledge.get(told, 0) < value:
+                    knowledge[told] = value
+            knowledge[("exec", strand.index)] = knowledge[("relaxed", strand.index)] = strand.now
             for index in world.strands.lineage(strand.index):
                 if index in world.init_fences:
                     knowledge[index] = max(knowledge.get(index, 0), world.init_fences[index])
                     break
             strand.now += 1
-    if world.cluster.arrive(agent.cta, threads, knowledge):
+    if world.cluster.arrive(agent.cta, threads, knowledge, instruction.span):
         world.fault("cluster-re-arrival", agent, instruction.span)
     for strand in strands:
         world.extra[("cluster-generation", strand.index)] = world.cluster.generation
@@ -179,7 +184,9 @@ def cluster_wait(
 ) -> Wait | None:
     """barrier.cluster.wait: acquire of the generation this thread arrived in."""
     generation = agent.env.get("cluster-generation")
-    if not isinstance(generation, int):
+    passed = agent.env.get("cluster-passed")
+    if not isinstance(generation, int) or (isinstance(passed, int) and passed > generation):
+        # No arrive at all, or none since the wait before.
         world.fault("cluster-wait-without-arrive", agent, instruction.span)
         return None
     cluster = world.cluster
@@ -190,6 +197,7 @@ def cluster_wait(
         if cluster.generation <= generation:
             return False
         world.strands.acquire(world.strands_of(agent, threads), cluster.handed[generation])
+        agent.env["cluster-passed"] = generation + 1
         return True
 
     return None if ready() else Wait("cluster barrier", instruction.span, ready, "cluster")

@@ -32,7 +32,8 @@ def words(world: World, agent: Agent, operands: dict[str, Value], threads: int) 
     offsets = place.offset
     if isinstance(offsets, v.Unknown) or isinstance(target, v.Unknown | v.Place):
         return None
-    ranks = target if isinstance(target, tuple) else (target,)
+    # Lanes that a guard leaves out name nothing, whatever their operand would be.
+    ranks = tuple(target[t] for t in agent.members if threads >> t & 1) if isinstance(target, tuple) else (target,)
     if any(isinstance(rank, int) and rank not in world.live for rank in ranks):
         world.note(f"a CTA beyond the {world.scenario.ctas} of the assumed cluster is named", None)
         return None
@@ -143,11 +144,19 @@ def contribute(
     if barrier.completed != before:
         record.phases.append(barrier.history[-1])
         _laggards(world, key, barrier)
+        # An expectation that no arrival of the phase comes after may as well fall into the next one.
+        loose, barrier.expectations = barrier.expectations, []
+        for strand, time, expected in loose:
+            if expected not in record.racing and not world.strands.executed(barrier.released, strand, time):
+                record.racing.append(expected)
+        barrier.released = {}
     record.current, record.pending, record.tx = list(barrier.arrivals), barrier.pending, barrier.tx
     world.changed = True
+    if world.observer is not None:
+        world.observer.counted(key, arrival, barrier.completed)
 
 
-def in_turn(world: World, key: Hashable, strands: list[Strand]) -> bool:
+def in_turn(world: World, key: Hashable, strands: list[Strand], arrives: bool = True) -> bool:
     """The arrivals that these strands make now come after the completion of the phase before.
 
     They know of the completion, or of all the arrivals that it needed. Call it before the arrival is published.
@@ -165,7 +174,8 @@ def in_turn(world: World, key: Hashable, strands: list[Strand]) -> bool:
         )
         for strand in strands
     )
-    barrier.arrivers.extend((strand.index, strand.now) for strand in strands)
+    if arrives:
+        barrier.arrivers.extend((strand.index, strand.now) for strand in strands)
     return known
 
 
@@ -231,7 +241,9 @@ def arrive(
             how,
         )
         remote(world, agent, by, key[0], instruction.span, None)
-        known = not arrives or in_turn(world, key, strands)
+        known = not (arrives or expects) or in_turn(world, key, strands, arrives)
+        if expects and not arrives:
+            world.mbarriers[key].expectations.extend((strand.index, strand.now, arrival) for strand in strands)
         knowledge = world.strands.published(strands) if arrives else {}
         if arrives and instruction.op.mods.get("sem") == "relaxed":
             # Counts, but orders nothing of its own: what it tells about waits is kept, accesses are not.

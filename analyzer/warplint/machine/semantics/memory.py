@@ -7,7 +7,8 @@ from collections.abc import Hashable
 from warplint.machine import values as v
 from warplint.machine.agent import Agent, Wait
 from warplint.machine.compile import Instruction
-from warplint.machine.footprint import Access, Lanes, Proxy, Region
+from warplint.machine.footprint import Access, Counted, Lanes, Proxy, Region
+from warplint.machine.slicing import ORDINARY
 from warplint.machine.slots import remote, stage_stride
 from warplint.machine.strands import Strand
 from warplint.machine.values import Value
@@ -23,7 +24,7 @@ def region_of(world: World, agent: Agent, place: v.Place) -> Region | None:
     base = place.base
     if not isinstance(base, ir.Symbol) or base.kind not in ("shared", "dynamic_shared"):
         return None
-    cta = agent.cta if place.cta is None else place.cta
+    cta = agent.cta if place.cta is None or isinstance(place.cta, tuple) else place.cta
     return Region(cta, base.name, base)
 
 
@@ -41,6 +42,7 @@ def touch(
     done: tuple[tuple[Hashable, int], ...] = (),
     pending: str = "",
     pipeline: Hashable = None,
+    counted: Counted | None = None,
 ) -> Access | None:
     """Record an access to shared memory, and the hazards it shows. None when the address is not shared or unknown.
 
@@ -48,6 +50,13 @@ def touch(
     """
     if not isinstance(place, v.Place):
         return None
+    if isinstance(place.cta, tuple):
+        made = None
+        for rank, by in (_by_rank(world, agent, place.cta, threads) or {}).items():
+            one = agent.narrowed(v.Place(place.base, place.offset, rank))
+            made = touch(world, agent, by, one, size, span, what, write=write, proxy=proxy, done=done, pending=pending,
+                         pipeline=pipeline, counted=counted)  # fmt: skip
+        return made
     region = region_of(world, agent, place)
     if region is None:
         return None
@@ -78,6 +87,8 @@ def touch(
             length = stage_stride(world, region.key, span, offset)
             if length > 1:
                 access.hi, access.inferred = low + length, True
+    if counted is not None:
+        access.counted, access.open = counted, threads
     if region.cta != agent.cta:
         remote(world, agent, threads, region.cta, span, done[0] if done else None)
     record(world, access, strands)
@@ -92,6 +103,8 @@ def touch(
 
 def record(world: World, access: Access, strands: list[Strand]) -> None:
     """Enter an access into the history and keep the hazards it shows."""
+    if world.observer is not None:
+        world.observer.touched(access)
     for hazard in world.memory.access(access, strands):
         if hazard.first.what == hazard.second.what == "tcgen05.dealloc":
             continue
@@ -107,17 +120,26 @@ def store(
     assert node is not None
     if isinstance(node, ir.Store) and (node.atomic or node.volatile):
         return None
-    touch(
-        world,
-        agent,
-        threads,
-        agent.narrowed(operands["address"]),
-        node.bytes,
-        instruction.span,
-        "ordinary store",
-        write=True,
-    )
+    _ordinary(world, agent, instruction, operands, threads, "ordinary store", node.bytes)
     return None
+
+
+def _ordinary(
+    world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int, what: str,
+    size: int | None,
+) -> None:  # fmt: skip
+    """An access of the program's own text; where wait counters matter (AMD) it is under way from then on."""
+    write = what == "ordinary store"
+    if not world.counting:
+        touch(world, agent, threads, agent.narrowed(operands["address"]), size, instruction.span, what, write=write)
+        return
+    from warplint.machine.semantics import amd_counters
+
+    counted = amd_counters.tracked(world, agent, threads, "ds", True)
+    access = touch(world, agent, threads, agent.narrowed(operands["address"]), size, instruction.span, what,
+                   write=write, counted=counted)  # fmt: skip
+    if access is not None:
+        amd_counters.lds(world, agent, access, threads, instruction.key)
 
 
 def read(world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int) -> Wait | None:
@@ -126,16 +148,7 @@ def read(world: World, agent: Agent, instruction: Instruction, operands: dict[st
     assert node is not None
     if node.volatile:
         return None
-    touch(
-        world,
-        agent,
-        threads,
-        agent.narrowed(operands["address"]),
-        node.bytes,
-        instruction.span,
-        "ordinary load",
-        write=False,
-    )
+    _ordinary(world, agent, instruction, operands, threads, "ordinary load", node.bytes)
     return None
 
 
@@ -155,4 +168,57 @@ def matrix_store(
     return None
 
 
-HANDLERS = {"store": store, "read": read, "ldmatrix": matrix_load, "stmatrix": matrix_store}
+def by_operation(
+    world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
+) -> Wait | None:
+    """ld, st, atom and red as operations: those on the shared memory of a CTA that is named by its rank.
+
+    Atomic and synchronising forms are only looked at for whether the CTA is still there.
+    """
+    op = instruction.op
+    assert op is not None
+    write = not op.name.startswith("ld")
+    place = operands.get("dst" if write else "src")
+    if not isinstance(place, v.Place) or region_of(world, agent, place) is None:
+        return None
+    size = operands.get("bytes")
+    plain = op.name in ("ld", "st")
+    ranks = _by_rank(world, agent, operands.get("cta", place.cta), threads)
+    if ranks is None:
+        world.remark(f"which CTA's shared memory `{op.spelling}` reaches is not known: it is not looked at",
+                     instruction.span)  # fmt: skip
+        return None
+    for rank, by in ranks.items():
+        if rank not in world.live:
+            world.note(f"a CTA beyond the {world.scenario.ctas} of the assumed cluster is named", instruction.span)
+            continue
+        far = rank != agent.cta
+        if not plain:
+            if far:
+                remote(world, agent, by, rank, instruction.span, None)
+            continue
+        what = f"{'remote' if far else 'ordinary'} {'store' if write else 'load'}"
+        touch(world, agent, by, agent.narrowed(v.Place(place.base, place.offset, rank)),
+              size if isinstance(size, int) else None, instruction.span, what, write=write)  # fmt: skip
+    return None
+
+
+def _by_rank(world: World, agent: Agent, rank: Value | None, threads: int) -> dict[int, int] | None:
+    """The threads by the CTA rank that each of them names (the own CTA without one); None when it is not known."""
+    if rank is None:
+        return {agent.cta: threads}
+    if rank == v.LEADER:
+        return {agent.cta & ~1: threads}
+    if isinstance(rank, int):
+        return {rank: threads}
+    if not isinstance(rank, tuple):
+        return None
+    found: dict[int, int] = {}
+    for thread in agent.members:
+        if threads >> thread & 1:
+            found[rank[thread]] = found.get(rank[thread], 0) | 1 << thread
+    return found
+
+
+HANDLERS = {"store": store, "read": read, "ldmatrix": matrix_load, "stmatrix": matrix_store,
+            **dict.fromkeys(sorted(ORDINARY), by_operation)}  # fmt: skip

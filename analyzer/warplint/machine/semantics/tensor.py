@@ -14,6 +14,7 @@ from warplint.machine.agent import Agent, Wait
 from warplint.machine.barriers import Arrival
 from warplint.machine.compile import Instruction
 from warplint.machine.footprint import Access, Region
+from warplint.machine.outcome import Fault
 from warplint.machine.semantics.mbarriers import check_initialised, contribute, in_turn, label_of, words
 from warplint.machine.semantics.memory import record, touch
 from warplint.machine.slots import consume, remote, tensor_written
@@ -49,6 +50,7 @@ def allocate(
         return None
     if op.mods.get("cta_group") == 2 and world.scenario.ctas > 1 and not _peer_runs(world, agent, threads):
         world.fault("tmem-pair-not-synced", agent, instruction.span)
+    _together(world, agent, instruction, "tcgen05.alloc")
     earlier = world.extra.get(("relinquished", agent.cta))
     if earlier is not None:
         world.fault("tmem-alloc-after-relinquish", agent, instruction.span, "", earlier)
@@ -56,7 +58,8 @@ def allocate(
         held = [a for a in world.allocations if a.live and a.cta == agent.cta]
         first = max((a.first + a.columns for a in held), default=0)
         if first + columns > COLUMNS:
-            world.fault("tmem-full", agent, instruction.span, str(columns), held[0].span if held else None)
+            if columns <= COLUMNS:  # parts after Blackwell have more, and `.exclusive` takes it
+                world.fault("tmem-full", agent, instruction.span, str(columns), held[0].span if held else None)
             first = 0
         by = lanes << warp * world.warp_size
         world.allocations.append(Allocation(agent.cta, first, columns, instruction.span, by))
@@ -66,6 +69,30 @@ def allocate(
         text = f"allocate tensor memory columns {first}..{first + columns - 1}"
         world.step(agent, instruction.span, text, TENSOR, by)
     return None
+
+
+def _together(world: World, agent: Agent, instruction: Instruction, what: str) -> None:
+    """Note an operation of a pair, with the cluster barriers that its threads have passed: the peer's must match."""
+    assert instruction.op is not None
+    if instruction.op.mods.get("cta_group") == 2 and world.scenario.ctas > 1:
+        passed = agent.env.get("cluster-passed", 0)
+        done = world.paired.setdefault((agent.cta & ~1, what), ([], []))
+        done[agent.cta & 1].append((world.party(agent), instruction.span, passed if isinstance(passed, int) else -1))
+
+
+def pairs(world: World) -> None:
+    """At the end: `alloc` and `dealloc` of a pair are one operation of both CTAs, at the same place between cluster
+    barriers (PTX ISA 9.7.16.7.1).
+    """
+    for (_, what), (even, odd) in world.paired.items():
+        for mine, theirs in zip(even, odd, strict=False):
+            if mine[2] != theirs[2] and -1 not in (mine[2], theirs[2]):
+                world.outcome.faults.append(Fault("tmem-pair-order", mine[0], mine[1], what, theirs[1]))
+                return
+        if len(even) != len(odd):
+            who, span, _ = (even if len(even) > len(odd) else odd)[min(len(even), len(odd))]
+            world.outcome.faults.append(Fault("tmem-pair-alone", who, span, what))
+            return
 
 
 def _peer_runs(world: World, agent: Agent, threads: int) -> bool:
@@ -83,6 +110,7 @@ def deallocate(
     world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
 ) -> Wait | None:
     """tcgen05.dealloc: as far as order goes, a write to all lanes of the columns."""
+    _together(world, agent, instruction, "tcgen05.dealloc")
     columns = operands.get("columns")
     first = _column(operands.get("address"))
     count = columns if isinstance(columns, int) else None
@@ -304,7 +332,8 @@ def wait(world: World, agent: Agent, instruction: Instruction, operands: dict[st
                 still.append(access)
             else:
                 access.pending = ""
-                access.strands = tuple((s.index, s.now) for s in world.strands.of(access.cta, access.threads))
+                # The wait is of the whole warp: who knows that its lanes have met here knows that the loads are over.
+                access.strands = tuple((s.index, s.now - 1) for s in world.strands.of(access.cta, access.threads))
         world.moves[(kind, agent.cta)] = still
     return None
 

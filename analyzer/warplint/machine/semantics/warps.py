@@ -29,6 +29,21 @@ def elect(
     return None
 
 
+MODES = ("idx", "xor", "up", "down")
+"""How a shuffle finds its source lane."""
+
+
+def moved(value: tuple[int, ...], lane: int, mode: str, width: int, members: list[int]) -> tuple[int, ...]:
+    """A shuffle of known data inside groups of `width` lanes; a source outside the group leaves the own value."""
+    result = list(value)
+    for thread in members:
+        base, own = thread // width * width, thread % width
+        source = {"idx": lane % width, "xor": own ^ lane, "up": own - lane, "down": own + lane}[mode]
+        inside = 0 <= source < width and base + source < len(value)
+        result[thread] = value[base + source] if inside else value[thread]
+    return tuple(result)
+
+
 def shuffle(
     world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
 ) -> Wait | None:
@@ -39,14 +54,8 @@ def shuffle(
     result: Value = v.Unknown(("shfl", id(instruction), agent.number, agent.steps), Uniformity.LANE)
     if isinstance(value, int):
         result = value
-    elif isinstance(value, tuple) and isinstance(lane, int) and mode in ("idx", "xor", "up", "down"):
-        size = world.warp_size
-        moved = list(value)
-        for thread in agent.members:
-            base, own = thread // size * size, thread % size
-            source = {"idx": lane % size, "xor": own ^ lane, "up": own - lane, "down": own + lane}[mode]
-            moved[thread] = value[base + source] if 0 <= source < size and base + source < len(value) else value[thread]
-        result = agent.narrowed(tuple(moved))
+    elif isinstance(value, tuple) and isinstance(lane, int) and mode in MODES:
+        result = agent.narrowed(moved(value, lane, mode, world.warp_size, agent.members))
     elif isinstance(value, v.Place | v.Packed) and not isinstance(getattr(value, "offset", 0), tuple):
         result = value
     elif isinstance(value, v.Unknown) and isinstance(lane, int) and mode == "idx":
@@ -78,7 +87,7 @@ def mapa(world: World, agent: Agent, instruction: Instruction, operands: dict[st
     assert instruction.op is not None
     source, target = operands.get("src", operands.get("address")), operands.get("cta")
     result: Value = v.Unknown(("mapa", id(instruction)), Uniformity.LANE)
-    if isinstance(source, v.Place) and isinstance(target, int):
+    if isinstance(source, v.Place) and isinstance(target, int | tuple):
         result = v.Place(source.base, source.offset, target)
     agent.results[(instruction.op, "value")] = result
     return None
