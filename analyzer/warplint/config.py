@@ -20,8 +20,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from warplint.engine import Settings
 from warplint.finding import Level
@@ -38,8 +40,7 @@ class ConfigError(ValueError):
     """A setting that cannot be used; the message names the file, the key and what is expected."""
 
 
-@dataclass(frozen=True)
-class Config:
+class Config(Struct, frozen=True):
     """What a configuration file says."""
 
     path: str = ""
@@ -52,7 +53,7 @@ class Config:
 
     def settings_for(self, path: str, base: Settings, explicit: Mapping[str, Any]) -> Settings:
         """`base` with this file's values, the overrides that match `path`, and the command line's on top."""
-        values = {key: value for key, value in self.values.items() if key in Settings.__dataclass_fields__}
+        values = {key: value for key, value in self.values.items() if key in Settings.__struct_fields__}
         if self.overrides:
             relative = os.path.relpath(os.path.abspath(path), self.root).replace(os.sep, "/")
             for pattern, more in self.overrides:

@@ -6,10 +6,10 @@ over one tree print the same.
 
 from __future__ import annotations
 
-import glob
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 SUFFIXES = (".cu", ".cuh", ".hip", ".hip.cpp", ".cpp.hip", ".hip.h", ".hip.hpp", ".cu.h", ".cu.cc", ".cu.cpp")
 """File names that a folder is searched for; a file that is named itself is read whatever its suffix."""
@@ -18,8 +18,7 @@ STDIN = "-"
 _LOOKED_FOR = f"looked for *{' *'.join(SUFFIXES[:4])} and the like"
 
 
-@dataclass(frozen=True, slots=True)
-class Input:
+class Input(Struct, frozen=True):
     """A file to read (`path`) under the name that reports print (`name`). `problem` says why there is none."""
 
     path: str
@@ -54,7 +53,9 @@ def find(paths: Iterable[str], stdin_name: str = "<stdin>") -> list[Input]:
                     path,
                     "no CUDA or HIP source in this folder (looked for *" + " *".join(SUFFIXES[:4]) + " and the like)",
                 )
-        elif glob.has_magic(path):
+        elif any(mark in path for mark in "*?["):
+            import glob  # rarely needed, and slow to import
+
             matches = sorted(glob.glob(path, recursive=True))
             files = [name for match in matches for name in (sorted(_walk(match)) if os.path.isdir(match) else [match])]
             for name in files:

@@ -1,12 +1,18 @@
-"""What the analyzer says: findings, verdicts and the plain tables that reports print. Imports nothing of ours.
+"""What the analyzer says: findings, verdicts and the plain tables that reports print. Imports nothing of ours
+when it runs.
 
 Reports read only what stands here, so every value is plain data: strings, numbers and tuples of these.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from warplint.tables import Protocol
 
 
 class Level(StrEnum):
@@ -42,8 +48,7 @@ class Verdict(StrEnum):
     INCOMPLETE = "incomplete"
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(Struct, frozen=True):
     """A place in a file: 1-based lines and columns (UTF-16 units), the end column exclusive."""
 
     path: str
@@ -54,8 +59,7 @@ class Location:
     message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(Struct, frozen=True):
     """One enclosing condition of a finding, as a person reads it."""
 
     text: str
@@ -65,8 +69,7 @@ class Guard:
     line: int
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One fault, with its evidence. The first sentence of `message` must stand alone."""
 
     rule: str
@@ -89,16 +92,14 @@ class Finding:
     """Stable identity over line shifts (filled in by the engine)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(Struct, frozen=True):
     """Why a verdict is incomplete: what could not be established, and where (line 0: no line)."""
 
     text: str
     line: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TreeOp:
+class TreeOp(Struct, frozen=True):
     """An operation in the role tree: its canonical name, its spelling in the source, who executes it."""
 
     op: str
@@ -108,8 +109,7 @@ class TreeOp:
     detail: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TreeNode:
+class TreeNode(Struct, frozen=True):
     """A branch, loop or the kernel itself, with the exact set of threads in it."""
 
     kind: str
@@ -126,8 +126,7 @@ class TreeNode:
     items: tuple[TreeNode | TreeOp, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class KernelReport:
+class KernelReport(Struct, frozen=True):
     """All that is said about one kernel."""
 
     name: str
@@ -139,10 +138,11 @@ class KernelReport:
     tree: TreeNode | None = None
     facts: tuple[tuple[str, str], ...] = ()
     """What was assumed or read about the launch: ("block", "256 x 1 x 1 from __launch_bounds__") and the like."""
+    protocol: Protocol | None = None
+    """The hand-off tables of its execution."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileReport:
+class FileReport(Struct, frozen=True):
     """One input file: its kernels, or why it could not be read."""
 
     path: str
@@ -153,13 +153,12 @@ class FileReport:
     """Non-empty when the file could not be analysed (unreadable: exit code 2)."""
     reasons: tuple[Reason, ...] = ()
     """Why the file as a whole is incomplete (too large, not UTF-8 and so on)."""
-    data: bytes = field(default=b"", repr=False)
+    data: bytes = b""
     """The bytes, for reports that show source."""
     suppressed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RuleInfo:
+class RuleInfo(Struct, frozen=True):
     """What reports print about a rule: its metadata and the text of its docstring. Constant per rule."""
 
     slug: str

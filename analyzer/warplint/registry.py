@@ -3,6 +3,9 @@
 There is no registry file. A rule's slug and family are its place, `<family>/<slug with underscores>.py`, and its
 documentation is its docstring: a summary line and the sections Why, Bad and Good. The docstring is parsed only where a
 report prints it; linting pays for importing the modules and nothing else.
+
+A family may say in its package which operations all of its rules are about (`OPERATIONS`, prefixes of canonical names):
+its modules are imported when a kernel has one of them. Rules of it that look further stand in `EVERYWHERE`.
 """
 
 from __future__ import annotations
@@ -13,10 +16,11 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from functools import cache, cached_property
 from types import ModuleType
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from warplint.finding import RuleInfo
 from warplint.rule import Rule
@@ -35,13 +39,24 @@ class RuleError(Exception):
     """A rule module that is not as `warplint.rule` describes it; the message names the module and what is wrong."""
 
 
-@dataclass(frozen=True)
-class LoadedRule:
-    """An imported rule module."""
+class LoadedRule(Struct, frozen=True, dict=True):
+    """A rule module, imported when it is first needed."""
 
     slug: str
     family: str
-    module: ModuleType
+    source: ModuleType | str
+    """The module or its dotted name."""
+    operations: tuple[str, ...] = ()
+    """Prefixes of the operations that the rule is about; empty: any kernel may concern it."""
+
+    @cached_property
+    def module(self) -> ModuleType:
+        """The imported module. Raises RuleError for a broken one."""
+        return _load(self.source) if isinstance(self.source, str) else self.source
+
+    def concerns(self, operations: Iterable[str]) -> bool:
+        """Whether the rule can have something to say about a kernel with operations of these names."""
+        return not self.operations or any(name.startswith(self.operations) for name in operations)
 
     @property
     def rule(self) -> Rule:
@@ -49,9 +64,14 @@ class LoadedRule:
         return self.module.RULE
 
     @property
-    def check(self) -> Callable[..., Iterator[Finding]]:
-        """Its decision, over `Roles` or, for a rule that executes, over an `Execution`."""
-        return self.module.check
+    def check(self) -> Callable[..., Iterator[Finding]] | None:
+        """Its decision over `Roles`; None for a rule that only executes."""
+        return getattr(self.module, "check", None)
+
+    @property
+    def check_execution(self) -> Callable[..., Iterator[Finding]] | None:
+        """Its decision over an `Execution`; None for a rule that is only structural."""
+        return getattr(self.module, "check_execution", None)
 
     @cached_property
     def info(self) -> RuleInfo:
@@ -61,7 +81,10 @@ class LoadedRule:
 
 @cache
 def rules() -> tuple[LoadedRule, ...]:
-    """All rules sorted by slug. Raises RuleError for a broken module or a slug that two modules claim."""
+    """All rules sorted by slug, those with `operations` not imported yet.
+
+    Raises RuleError for a broken module or a slug that two modules claim.
+    """
     import warplint_rules
 
     found: dict[str, LoadedRule] = {}
@@ -156,25 +179,41 @@ def _walk(package: ModuleType) -> Iterator[LoadedRule]:
         if not family.ispkg or family.name.startswith("_"):
             continue
         folder = importlib.import_module(f"{package.__name__}.{family.name}")
+        about: tuple[str, ...] = getattr(folder, "OPERATIONS", ())
+        everywhere: frozenset[str] = getattr(folder, "EVERYWHERE", frozenset())
         for item in sorted(pkgutil.iter_modules(folder.__path__), key=lambda item: item.name):
             if not item.ispkg and not item.name.startswith("_"):
-                yield _load(f"{folder.__name__}.{item.name}", family.name, item.name)
+                name = f"{folder.__name__}.{item.name}"
+                operations = () if item.name in everywhere else about
+                yield LoadedRule(
+                    item.name.replace("_", "-"),
+                    family.name.replace("_", "-"),
+                    name if operations else _load(name),
+                    operations,
+                )
 
 
-def _load(name: str, family: str, stem: str) -> LoadedRule:
+def _load(name: str) -> ModuleType:
     try:
         module = importlib.import_module(name)
     except Exception as error:
         raise RuleError(f"the rule {name} cannot be imported: {type(error).__name__}: {error}") from error
-    if not isinstance(getattr(module, "RULE", None), Rule) or not callable(getattr(module, "check", None)):
-        raise RuleError(f"{name}: a rule module holds `RULE = Rule(...)` and `def check(roles)`")
-    return LoadedRule(stem.replace("_", "-"), family.replace("_", "-"), module)
+    checks = [callable(getattr(module, name, None)) for name in ("check", "check_execution")]
+    if not isinstance(getattr(module, "RULE", None), Rule) or not any(checks):
+        raise RuleError(
+            f"{name}: a rule module holds `RULE = Rule(...)` and `def check(roles)` or `def check_execution(execution)`"
+        )
+    return module
 
 
 def _add(found: dict[str, LoadedRule], rule: LoadedRule) -> None:
     if other := found.get(rule.slug):
-        raise RuleError(f"two rules are called {rule.slug}: {other.module.__name__} and {rule.module.__name__}")
+        raise RuleError(f"two rules are called {rule.slug}: {_named(other)} and {_named(rule)}")
     found[rule.slug] = rule
+
+
+def _named(rule: LoadedRule) -> str:
+    return rule.source if isinstance(rule.source, str) else rule.source.__name__
 
 
 def _entry_points(group: str) -> list[tuple[str, str]]:

@@ -7,22 +7,21 @@ Offsets are byte offsets into the file exactly as it lies on disk; nothing in th
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 DEFAULT_MAX_BYTES = 16 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """A half-open range of byte offsets `[start, end)` in one file."""
 
     start: int
     end: int
 
 
-@dataclass(frozen=True)
-class SourceFile:
+class SourceFile(Struct, frozen=True, dict=True):
     """One file's bytes under the name by which reports call it (relative, with forward slashes)."""
 
     path: str

@@ -19,6 +19,7 @@ from jinja2 import Environment, PackageLoader
 from markupsafe import Markup, escape
 
 from warplint.finding import FileReport, Finding, KernelReport, Level, Location, RuleInfo, TreeNode, TreeOp, Verdict
+from warplint_reports import protocol_words
 from warplint_reports.json import as_data
 from warplint_reports.report import Report, counted, tally, visible
 from warplint_reports.sourceview import Line, Mark, excerpt, view
@@ -80,6 +81,7 @@ def render(report: Report) -> str:
     )
     environment.filters["visible"] = visible
     environment.filters["prose"] = _inline_code
+    environment.globals["words"] = protocol_words
     loader = environment.loader
     assert loader is not None
     script = loader.get_source(environment, "report.js")[0]

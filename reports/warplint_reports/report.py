@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from warplint.finding import FileReport, Finding, KernelReport, Level, RuleInfo, Verdict
 from warplint.source import SourceFile
 
 
-@dataclass(frozen=True)
-class Report:
+class Report(Struct, frozen=True, dict=True):
     """One run. `rules` are the enabled ones sorted by slug; empty for formats that print no rule text."""
 
     files: tuple[FileReport, ...]

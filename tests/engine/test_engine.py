@@ -1,13 +1,17 @@
 """What the engine makes of what rules say: one finding per cause, verdicts, and faults that stay where they are."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 
 import pytest
+from msgspec.structs import replace
 
 from warplint import engine
 from warplint.engine import Settings, lint_bytes, lint_paths
 from warplint.finding import Finding, Level, Location, Symptom, Verdict
+from warplint.machine import Execution
+from warplint.machine.compile import Code
+from warplint.machine.outcome import BlockedRecord, Fault, Outcome, Party
 from warplint.program.ir import Fact, Incomplete, Kernel, LaunchInfo, Operation, Seq
 from warplint.registry import LoadedRule, UnknownRule
 from warplint.rule import Rule
@@ -45,8 +49,11 @@ class World:
         self.shapes[made.name] = (made, [shape])
         return made
 
-    def rule(self, slug, says, **metadata):
-        module = SimpleNamespace(RULE=Rule(Level.ERROR, Symptom.DEADLOCK, **metadata), check=says, __name__=slug)
+    def rule(self, slug, says=None, executed=None, **metadata):
+        """A rule with a structural half, an executed one, or both."""
+        halves = {name: half for name, half in (("check", says), ("check_execution", executed)) if half}
+        metadata = {"executes": executed is not None, **metadata}
+        module = SimpleNamespace(RULE=Rule(Level.ERROR, Symptom.DEADLOCK, **metadata), __name__=slug, **halves)
         self.rules.append(LoadedRule(slug, "family", module))  # type: ignore[arg-type]
 
 
@@ -118,6 +125,90 @@ def test_level_filters_what_is_shown_but_not_the_verdict(world):
     assert [f.level for f in lint(level=Level.NOTE).findings] == [Level.WARNING, Level.NOTE]
     shown = lint(level=Level.ERROR)
     assert shown.findings == () and shown.verdict is Verdict.FINDINGS
+
+
+# ------------------------------------------------------------------------------ structural and executed halves
+@pytest.fixture
+def executed(world, monkeypatch):
+    """A kernel that is executed; the outcomes are the test's to fill in."""
+    kernel = world.kernel()
+    world.shapes["k"] = (kernel, [{"events": [event("bar.sync.cta", 1)]}])
+    outcomes = []
+    run = lambda roles, *_, **__: Execution(roles, tuple(outcomes), Code([]))  # noqa: E731
+    monkeypatch.setattr("warplint.machine.execute", run)
+    return outcomes
+
+
+def test_two_independent_faults_are_both_found(world, executed):
+    world.rule("columns", says(finding("columns", 2)))
+    world.rule("race", executed=says(finding("race", 4)))
+    assert [f.rule for f in lint().findings] == ["columns", "race"]
+
+
+def test_what_an_execution_shows_at_the_place_of_a_structural_error_is_its_consequence(world, executed):
+    world.rule("columns", says(finding("columns", 2, related=(Location("a.cu", 3),))))
+    world.rule("leak", executed=says(finding("leak", 5, related=(Location("a.cu", 2),)), finding("other", 3)))
+    world.rule("race", executed=says(finding("race", 4)))
+    assert [f.rule for f in lint().findings] == ["columns", "race"]
+
+
+def test_a_warning_explains_nothing(world, executed):
+    world.rule("habit", says(finding("habit", 2, Level.WARNING)))
+    world.rule("race", executed=says(finding("race", 2)))
+    assert [f.rule for f in lint().findings] == ["habit", "race"]
+
+
+def test_the_executed_half_of_a_rule_is_silent_where_its_structural_half_spoke(world, executed):
+    both = finding("both", 5, related=(Location("a.cu", 4),), message="executed")
+    world.rule(
+        "both",
+        says(finding("both", 2, Level.WARNING, related=(Location("a.cu", 4),), message="structural")),
+        says(both, finding("both", 3, message="elsewhere")),
+    )
+    assert [f.message for f in lint().findings] == ["structural", "elsewhere"]
+
+
+def test_after_an_error_that_spoils_the_schedule_only_local_rules_are_asked(world, executed):
+    world.rule("divergent", says(finding("divergent", 2)), spoils="schedule")
+    world.rule("deadlock", executed=says(finding("deadlock", 4)))
+    world.rule("fence", executed=says(finding("fence", 5)), local=True)
+    report = lint()
+    assert [f.rule for f in report.findings] == ["divergent", "fence"]
+    assert report.verdict is Verdict.FINDINGS
+
+
+def test_nothing_is_executed_after_an_error_that_spoils_everything(world, executed):
+    world.rule("no-init", says(finding("no-init", 2)), spoils="everything")
+    world.rule("fence", executed=says(finding("fence", 5)), local=True)
+    report = lint()
+    assert [f.rule for f in report.findings] == ["no-init"]
+    assert dict(report.facts)["protocol"] == "not executed: it depends on the errors that were found"
+
+
+def blocked(**more):
+    stuck = BlockedRecord(Party(0, 1), Span(8, 9), "named barrier", ("bar", 0, 1))
+    return Outcome("n = 3", blocked=[stuck], **more)
+
+
+def test_a_block_that_no_finding_explains_is_never_clean(world, executed):
+    executed.append(blocked())
+    world.rule("race", executed=says())
+    report = lint()
+    assert report.verdict is Verdict.INCOMPLETE
+    assert "threads wait for ever at the named barrier" in report.reasons[0].text and report.reasons[0].line == 2
+
+
+def test_a_block_that_an_error_explains_is_no_reason(world, executed):
+    executed.append(blocked())
+    world.rule("race", executed=says(finding("race", 4)))
+    assert lint().verdict is Verdict.FINDINGS
+
+
+def test_a_broken_operation_that_no_finding_names_is_never_clean(world, executed):
+    fault = Fault("named-count-differs", Party(0, 1), Span(20, 21))
+    executed.append(Outcome("n = 3", faults=[fault]))
+    world.rule("race", executed=says())
+    assert "two thread counts" in lint().reasons[0].text
 
 
 # ------------------------------------------------------------------------------------------- unknown shapes

@@ -1,6 +1,6 @@
 """A run in which every string tries to break out of the format it is printed in."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from tests.reports import sample
 from warplint.finding import FileReport, Guard, KernelReport, Location, Reason, TreeNode, TreeOp, Verdict

@@ -1,11 +1,11 @@
 """SARIF: valid, constant rule text, and the identities that code scanning derives itself."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import jsonschema_rs
 import pytest
+from msgspec.structs import replace
 
 from tests.reports import sample
 from warplint.finding import Location

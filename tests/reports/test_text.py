@@ -1,10 +1,10 @@
 """The text and JSON reports, exactly as they come out, and what they do with hostile strings."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from tests.reports import hostile, sample
 from warplint.finding import FileReport, Location

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from tests.robustness.kernels import BARRIER, PIPELINE, SETTINGS, lint, loud, whole
 from warplint.finding import FileReport, Verdict

@@ -1,4 +1,4 @@
-"""The command line: `warplint lint`, `tree`, `rules`, `explain`.
+"""The command line: `warplint lint`, `tree`, `handoffs`, `run`, `rules`, `explain`.
 
 Exit codes are the same in every format: 0 clean, 1 findings at or above `--fail-on` (or, with `--strict`, a kernel that
 could not be judged completely), 2 a usage error, a file that cannot be read, or a fault of warplint itself, reported
@@ -15,7 +15,9 @@ import click
 
 from warplint import __version__
 from warplint.cli.explain import explain, list_rules
+from warplint.cli.handoffs import handoffs
 from warplint.cli.lint import lint
+from warplint.cli.run import run
 from warplint.cli.tree import tree
 
 __all__ = ["main", "warplint"]
@@ -37,11 +39,19 @@ def warplint() -> None:
 
     \b
         warplint tree artifacts/gemm.cu
+
+    and, when it hangs or its hand-offs are in doubt,
+
+    
+        warplint handoffs artifacts/gemm.cu
+        warplint run artifacts/gemm.cu
     """
 
 
 warplint.add_command(lint)
 warplint.add_command(tree)
+warplint.add_command(handoffs)
+warplint.add_command(run)
 warplint.add_command(list_rules)
 warplint.add_command(explain)
 

@@ -119,7 +119,8 @@ def lint(
     options["expect"] = tuple(dict.fromkeys(name for group in options["expect"] for name in group))
     options["level"] = Level(options["level"]) if options["level"] else None
     kinds = {kind for kind, _ in wanted}
-    chosen = merge(paths, tree=bool(kinds & {"json", "html"}), execute=not no_execute, **options)
+    tree = bool(kinds & {"json", "html"})
+    chosen = merge(paths, tree=tree, execute=not no_execute, tables="html" in kinds, **options)
 
     inputs = find(paths, stdin_name)
     files = tuple(_analyse(inputs, chosen))

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+from msgspec import Struct
 
 from warplint import config
 from warplint.engine import Settings
@@ -131,8 +131,7 @@ def wants_color(choice: str, stream: Any) -> bool:
     return bool(getattr(stream, "isatty", lambda: False)()) and os.environ.get("TERM") != "dumb"
 
 
-@dataclass(frozen=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """Command line and configuration file, merged."""
 
     config: config.Config
@@ -145,7 +144,13 @@ class Chosen:
 
 
 def merge(
-    paths: tuple[str, ...], tree: bool, execute: bool, config_path: str | None, no_config: bool, **given: Any
+    paths: tuple[str, ...],
+    tree: bool,
+    execute: bool,
+    config_path: str | None,
+    no_config: bool,
+    tables: bool = False,
+    **given: Any,
 ) -> Chosen:
     """Options given on the command line over the configuration file. Raises UsageError."""
     loaded = config.Config()
@@ -164,4 +169,4 @@ def merge(
     explicit = {key: value for key, value in given.items() if value not in (None, ())}
     if macros:
         explicit["defines"] = tuple(macros.items())
-    return Chosen(loaded, explicit, Settings(tree=tree, execute=execute))
+    return Chosen(loaded, explicit, Settings(tree=tree, execute=execute, tables=tables))
