@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
+from warplint.memo import remembered
 from warplint.program.ir import Assign, Do, Element, Expr, If, Loop, OpValue, Stmt, Store, Symbol, Unknown, Var, walk
 from warplint.source import Span
 from warplint.threads.facts import Roles
@@ -12,7 +11,7 @@ from warplint_rules._expr import parts
 _RELEASES = ("mbarrier.arrive", "bar.", "barrier.", "tcgen05.dealloc", "tcgen05.wait", "hip.__syncthreads")
 
 
-@lru_cache(maxsize=2)
+@remembered(2)
 def _statements(roles: Roles) -> list[Stmt]:
     return list(walk(roles.kernel.body))
 

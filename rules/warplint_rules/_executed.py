@@ -15,12 +15,8 @@ MAX_STEPS = 12
 
 
 def established(outcome: Outcome) -> bool:
-    """The execution rests on facts: nothing in it was taken on trust, and what it was given are the kernel's inputs.
-
-    An execution whose control depended on loaded data shows what could happen for some data, which the data's own rules
-    (lengths that agree with each other) may exclude: nothing is claimed from it.
-    """
-    return not outcome.incomplete and all(isinstance(key, str) or key[0] == "param" for key in outcome.asked)  # type: ignore[index]
+    """`Outcome.established`, for filters."""
+    return outcome.established
 
 
 def hazards(execution: Execution, wanted: Callable[[Hazard], bool]) -> Iterator[tuple[Outcome, Hazard]]:

@@ -7,10 +7,9 @@ later trips do.
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from msgspec import Struct
 
+from warplint.memo import remembered
 from warplint.program.ir import (
     Address,
     Assign,
@@ -40,7 +39,7 @@ class _Text(Struct, frozen=True):
     assigns: dict[Symbol, list[tuple[int, Assign]]]
 
 
-@lru_cache(maxsize=2)
+@remembered(2)
 def _text(roles: Roles) -> _Text:
     ops: dict[int, int] = {}
     assigns: dict[Symbol, list[tuple[int, Assign]]] = {}

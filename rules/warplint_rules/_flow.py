@@ -8,10 +8,10 @@ found is not there; and it resolves only the expressions on the way, which matte
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 
 from msgspec import Struct
 
+from warplint.memo import remembered
 from warplint.program.ir import (
     Assign,
     Break,
@@ -111,7 +111,7 @@ class Flow:
         return result
 
 
-@lru_cache(maxsize=2)
+@remembered(2)
 def flow_of(roles: Roles) -> Flow:
     """The flow of one kernel."""
     return Flow(roles.kernel.body)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from msgspec import Struct
 
+from warplint.memo import remembered
 from warplint.threads.facts import Condition, Roles
 from warplint_rules._order import CTA_BARRIERS, order_of
 from warplint_rules._say import narrowing
@@ -22,7 +21,7 @@ class Unordered(Struct, frozen=True):
     """The role branch in which the init stands behind the barrier that let the other roles go, if it does."""
 
 
-@lru_cache(maxsize=2)
+@remembered(2)
 def unordered(roles: Roles) -> tuple[Unordered, ...]:
     """All such uses in program order. Empty when threads may synchronise in ways that are not seen."""
     known = barriers(roles)

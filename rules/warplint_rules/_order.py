@@ -14,9 +14,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
+from msgspec import Struct
+
+from warplint.memo import remembered
 from warplint.threads.facts import Condition, Event, Known, LoopFact, Pointer, Roles
 from warplint_rules._first import first_address, first_value
 from warplint_rules._say import narrowing
@@ -34,8 +36,7 @@ _CLUSTER: Hashable = "cluster"
 _NO_BASE = -1
 
 
-@dataclass(frozen=True, slots=True)
-class _Sync:
+class _Sync(Struct, frozen=True):
     """One synchronising event: the object it works on (None fields match anything), who, where."""
 
     event: Event
@@ -281,7 +282,7 @@ class Order:
         return self._matching[published]
 
 
-@lru_cache(maxsize=2)
+@remembered(2)
 def order_of(roles: Roles) -> Order:
     """The order questions of one kernel (several rules ask about the same one)."""
     return Order(roles)

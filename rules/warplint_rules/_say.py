@@ -12,11 +12,11 @@ A rule makes one `Reporter` and yields what it returns:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from functools import lru_cache
 
 from msgspec import Struct
 
 from warplint.finding import Finding, Guard, Level, Location, Symptom
+from warplint.memo import remembered
 from warplint.place import location as _location
 from warplint.place import shorten
 from warplint.rule import Rule
@@ -137,7 +137,7 @@ def threads(roles: Roles, chosen: int) -> str:
     return bits.describe(chosen, roles.threads, roles.launch.warp_size)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def lanes_of(threads: int, warp_size: int) -> Mapping[int, int]:
     """The warps of a thread set with their lanes, as `warps_of`; remembered, since most places share a few sets."""
     return warps_of(threads, warp_size)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 from msgspec import Struct
 
+from warplint.memo import remembered
 from warplint.program.ir import Assign, Cast, Element, Expr, Load, Operation, Symbol, Var
 from warplint.source import Span
 from warplint.threads.facts import Condition, Event, Known, LoopFact, Pointer, Reach, Roles
@@ -43,7 +43,7 @@ class Tmem(Struct, frozen=True):
     """Deallocations that no thread executes."""
 
 
-@lru_cache(maxsize=2)
+@remembered(2)
 def tmem(roles: Roles) -> Tmem:
     """The tensor-memory operations of a kernel."""
     allocs, deallocs, relinquishes, accesses, unreached = [], [], [], [], []
@@ -103,7 +103,7 @@ class SlotRead(Struct, frozen=True):
     loops: tuple[LoopFact, ...]
 
 
-@lru_cache(maxsize=2)
+@remembered(2)
 def slot_reads(roles: Roles) -> tuple[SlotRead, ...]:
     """The reads of the words that allocations write: of ordinary code, and on the way into tensor-memory operands.
 

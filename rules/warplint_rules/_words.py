@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from functools import lru_cache
 
 from msgspec import Struct
 
+from warplint.memo import remembered
 from warplint.program.ir import Symbol
 from warplint.threads.facts import Condition, Event, Known, Pointer, Roles, Uniformity, Value, warps_of
 
@@ -82,7 +82,7 @@ class Barriers(Struct, frozen=True):
         return [init for init in self.inits if init.words and any(word in named for word, _ in init.words)]
 
 
-@lru_cache(maxsize=2)
+@remembered(2)
 def barriers(roles: Roles) -> Barriers:
     """The barrier sites of a kernel (several rules ask for the same one)."""
     inits, dead, invals, uses = [], [], [], []
@@ -170,7 +170,7 @@ class Clustered(Enum):
     YES = 2
 
 
-@lru_cache(maxsize=2)
+@remembered(2)
 def clustered(roles: Roles) -> Clustered:
     """YES when the launch says so or an operation needs a peer; PERHAPS when ranks or masks are computed."""
     cluster = roles.launch.cluster

@@ -41,9 +41,7 @@ class Execution(Struct, frozen=True, eq=False):
     @property
     def incomplete(self) -> tuple[ir.Incomplete, ...]:
         """What no execution could establish, each said once."""
-        found = dict.fromkeys(
-            reason for outcome in self.outcomes for reason in (*outcome.incomplete, *outcome.assumed)
-        )
+        found = dict.fromkeys(reason for outcome in self.outcomes for reason in (*outcome.incomplete, *outcome.assumed))
         return tuple(ir.Incomplete(reason, span) for reason, span in found)
 
 

@@ -119,8 +119,8 @@ def read_rows(text: str) -> dict[str, dict[str, Any]]:
     """The tables of a TOML text by name.
 
     Each start of the program reads the vocabulary, and the library takes ten times as long as splitting lines does: the
-    plain form of our own table (`["name"]` or `[name]`, `key = "value"` without escapes, `key = true`) is read here, and a text
-    with any other line by the library.
+    plain form of our own table (`["name"]` or `[name]`, `key = "value"` without escapes, `key = true`) is read here,
+    and a text with any other line by the library.
     """
     rows: dict[str, dict[str, Any]] = {}
     row: dict[str, Any] | None = None

@@ -269,7 +269,9 @@ def binary(op: str, left: Typed, right: Typed, size: Callable[[CType], int | Non
     result = join(op, left.expr, right_expr)
     if isinstance(result, ir.Const):
         return Typed(ir.Const(wrap(result.value, type_.name)), type_)
-    if isinstance(result, ir.Binary) and ((type_.name[:1] == "u" and op in _WRAPPING) or _shifts_out(op, type_, right_expr)):
+    if isinstance(result, ir.Binary) and (
+        (type_.name[:1] == "u" and op in _WRAPPING) or _shifts_out(op, type_, right_expr)
+    ):
         result = ir.Cast(type_.cast, result)
     return Typed(result, type_)
 

@@ -2,7 +2,9 @@
 
 ## Why
 `s_barrier` joins the waves and orders no memory. An LDS store may still be in the queue when the wave passes it;
-another wave then reads the old contents. `__syncthreads()` contains the fences; the built-in does not.
+another wave then reads the old contents. The same holds for a load straight into LDS, and for an LDS read whose value
+nobody has used yet when another wave overwrites its place. `__syncthreads()` contains the fences; the built-in does
+not. A wait that stands behind the barrier covers the waiting wave's own operations, not those of the others.
 
 ## Bad
 ```cuda
@@ -36,67 +38,39 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warplint.finding import Finding, Level, Symptom
-from warplint.program.ir import Assign, Store, walk
+from warplint.machine import Execution
 from warplint.rule import Rule
-from warplint.threads.facts import AccessFact, Event, Roles
-from warplint_rules._say import Reporter, line, location, spelled
-from warplint_rules.amd._counters import LDS, joins, lds_loads, named, raw_barriers, releases, waits
+from warplint.source import Span
+from warplint_rules._executed import at, made_by, storage
+from warplint_rules._say import Reporter
+from warplint_rules.amd._handover import deed, early, named_at, places, wait_text
 
-RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, supersedes=("smem-race",))
+RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True, supersedes=("smem-race",))
 SAY = Reporter(__name__, RULE)
 
 
-def check(roles: Roles) -> Iterator[Finding]:
-    """Raw barriers with a store since the last barrier, a load behind, and no wait between store and barrier."""
-    if not roles.kernel.is_amd:
-        return
-    # A workgroup of one wave needs no barrier, and its LDS operations are in order.
-    if roles.threads <= roles.launch.warp_size and not roles.assumed_block:
-        return
-    order = joins(roles)
-    covers = [*releases(roles), *(wait for wait in waits(roles) if named(wait, LDS))]
-    said: set[int] = set()
-    for barrier in raw_barriers(roles):
-        if id(barrier.op) in said:
+def check_execution(execution: Execution) -> Iterator[Finding]:
+    """What a wave has under way at a raw barrier, with no wait before it, and another wave then touches."""
+    roles = execution.roles
+    said: set[Span] = set()
+    for hazard, counted in early(execution, ""):
+        first, second, barrier = hazard.first, hazard.second, counted.barrier
+        if barrier is None or barrier in said:
             continue
-        previous = max((join.order for join in order if join.order < barrier.order), default=0)
-        store = _last_store(roles, previous, barrier)
-        if store is None or any(store.order < cover.order < barrier.order for cover in covers):
-            continue
-        if not _read_later(roles, store, barrier):
-            continue
-        said.add(id(barrier.op))
+        said.add(barrier)
+        direct = first.what not in ("ordinary store", "ordinary load", "LDS write", "LDS read")
+        fence = f'`__builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup")` or {wait_text(roles, counted)}'
         yield SAY.at(
             roles,
             barrier,
-            f"{spelled(barrier)} hands `{store.symbol.name}` over, stored at line {line(roles, store.span)}, and "
-            "nothing waits for the store before it.",
-            why="The barrier orders execution only; the store may still be under way when another wave reads.",
-            remedy='Put `__builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup")` (or `s_waitcnt lgkmcnt(0)`) before the '
-            "barrier and an acquire fence behind it, or use `__syncthreads()`.",
-            related=[location(roles, store.span, "the store")],
+            f"{named_at(roles, barrier, 'the barrier')} hands over {storage(first)}, and nothing waits for "
+            f"{deed(first)} at line {at(execution, first.span)} before it.",
+            threads=made_by(execution, first),
+            why="The barrier orders execution only: "
+            + ("what the load brings" if direct else "the access" if not first.write else "the store")
+            + f" may still be under way when {made_by(execution, second)} "
+            + ("overwrites the place." if second.write else "reads."),
+            remedy=f"Put {wait_text(roles, counted) if direct else fence} before the barrier"
+            + (", or use `__syncthreads()`." if not direct else "."),
+            related=places(execution, hazard),
         )
-
-
-def _last_store(roles: Roles, previous: int, barrier: Event) -> AccessFact | None:
-    """The last store to shared memory since the previous barrier; in a loop, also one behind the barrier."""
-    found = None
-    for access in roles.accesses:
-        if access.write and previous < access.order < barrier.order and access.reach.threads:
-            found = access
-    return found
-
-
-def _read_later(roles: Roles, store: AccessFact, barrier: Event) -> bool:
-    """The variable is read in the text behind the barrier (or anywhere, in a loop)."""
-    for stmt in walk(roles.kernel.body):
-        if isinstance(stmt, Assign):
-            exprs = [stmt.value.expr]
-        elif isinstance(stmt, Store):
-            exprs = [stmt.value.expr, stmt.pointer.expr]
-        else:
-            continue
-        behind = stmt.span.start > barrier.op.span.start or bool(barrier.loops)
-        if behind and any(store.symbol in lds_loads(expr) for expr in exprs):
-            return True
-    return False

@@ -10,16 +10,17 @@ while the operation is still under way, and the buffer is read too early or refi
 // warplint: --arch gfx1250
 #include <hip/hip_runtime.h>
 extern "C" __global__ void __launch_bounds__(128) stream(float* out, const float* in, int n) {
-  __shared__ float buf[128];
+  __shared__ float buf[2][128];
   float acc = 0.f;
-  buf[threadIdx.x] = 0.f;
+  buf[0][threadIdx.x] = buf[1][threadIdx.x] = 0.f;
   __syncthreads();
   for (int i = 0; i < n; ++i) {
-    float v = buf[127 - threadIdx.x];
+    float v = buf[i & 1][127 - threadIdx.x];
     asm volatile("s_wait_asynccnt 0" ::: "memory");
     asm volatile("s_barrier_signal -1\n\ts_barrier_wait -1" ::: "memory");
     asm volatile("global_load_async_to_lds_b32 %0, %1, off"
-                 ::"v"((unsigned)(unsigned long long)&buf[threadIdx.x]), "v"(in + i * 128 + threadIdx.x) : "memory");
+                 ::"v"((unsigned)(unsigned long long)&buf[i & 1][threadIdx.x]),
+                 "v"(in + i * 128 + threadIdx.x) : "memory");
     acc += v;
   }
   out[threadIdx.x] = acc;
@@ -31,17 +32,18 @@ extern "C" __global__ void __launch_bounds__(128) stream(float* out, const float
 // warplint: --arch gfx1250
 #include <hip/hip_runtime.h>
 extern "C" __global__ void __launch_bounds__(128) stream(float* out, const float* in, int n) {
-  __shared__ float buf[128];
+  __shared__ float buf[2][128];
   float acc = 0.f;
-  buf[threadIdx.x] = 0.f;
+  buf[0][threadIdx.x] = buf[1][threadIdx.x] = 0.f;
   __syncthreads();
   for (int i = 0; i < n; ++i) {
-    float v = buf[127 - threadIdx.x];
+    float v = buf[i & 1][127 - threadIdx.x];
     asm volatile("s_wait_dscnt 0" ::: "memory");
     asm volatile("s_wait_asynccnt 0" ::: "memory");
     asm volatile("s_barrier_signal -1\n\ts_barrier_wait -1" ::: "memory");
     asm volatile("global_load_async_to_lds_b32 %0, %1, off"
-                 ::"v"((unsigned)(unsigned long long)&buf[threadIdx.x]), "v"(in + i * 128 + threadIdx.x) : "memory");
+                 ::"v"((unsigned)(unsigned long long)&buf[i & 1][threadIdx.x]),
+                 "v"(in + i * 128 + threadIdx.x) : "memory");
     acc += v;
   }
   out[threadIdx.x] = acc;
@@ -54,120 +56,105 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warplint.finding import Finding, Level, Symptom
-from warplint.program.ir import Assign, Store, Var, walk
+from warplint.machine import Execution
+from warplint.machine.memory import Order
 from warplint.rule import Rule
-from warplint.threads.facts import Event, Pointer, Roles
-from warplint_rules._expr import parts
-from warplint_rules._say import Reporter, line, location, reached, spelled
-from warplint_rules.amd._counters import FILLS, LDS, joins, lds_loads, named, raw_barriers, releases, waits
+from warplint.source import Span
+from warplint.threads.facts import Event, Roles
+from warplint_rules._executed import at, hazards, made_by, storage
+from warplint_rules._hazards import faults
+from warplint_rules._say import Reporter, line, location, reached, sites, spelled
+from warplint_rules.amd._handover import attempt, counter, deed, early, named_at, places, wait_text
 
-RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, supersedes=("s-barrier-without-waitcnt", "smem-race"))
+RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True, supersedes=("s-barrier-without-waitcnt", "smem-race"))
 SAY = Reporter(__name__, RULE)
 
 
 def check(roles: Roles) -> Iterator[Finding]:
-    """Reads that a refill overtakes and fills that nobody waits for, where only other counters are waited for."""
+    """Tensor copies into LDS that a barrier hands over in a kernel which never waits for tensorcnt."""
     if not roles.kernel.is_amd:
         return
-    counters = waits(roles)
-    if not counters:
+    loads = [event for event in sites(reached(roles, "amd.tensor_lds")) if not event.mod("store")]
+    waits = list(reached(roles, "amd.s_waitcnt"))
+    if not loads or any("tensorcnt" in wait.op.operands or "imm" in wait.op.operands for wait in waits):
         return
-    said: set[int] = set()
-    for barrier in raw_barriers(roles):
-        found = _read(roles, barrier, counters) or _fill(roles, barrier, counters)
-        if found is not None and id(barrier.op) not in said:
-            said.add(id(barrier.op))
-            yield found
+    barrier = _barrier_behind(roles, loads[0])
+    if barrier is None or roles.incomplete or roles.kernel.incomplete:
+        return
+    yield SAY.at(
+        roles,
+        barrier,
+        f"{spelled(barrier)} hands over what {spelled(loads[0])} at line {line(roles, loads[0].op.span)} brings, and "
+        "nothing in the kernel waits for tensorcnt.",
+        why="A tensor copy is tracked by tensorcnt alone; neither a fence nor `__syncthreads()` waits for it.",
+        remedy="Put `s_wait_tensorcnt 0` in the issuing wave before the barrier.",
+        related=[location(roles, loads[0].op.span, "the tensor copy")],
+    )
 
 
-def _read(roles: Roles, barrier: Event, counters: list[Event]) -> Finding | None:
-    """An LDS read whose value is used behind the barrier, and a fill of the same variable there."""
-    wrong = _wrong(roles, barrier, LDS, counters)
-    if wrong is None:
-        return None
-    fills = [
-        event
-        for event in reached(roles, *FILLS)
-        if event.order > barrier.order or any(loop in barrier.loops for loop in event.loops)
-    ]
-    start = _previous(roles, barrier)
-    for stmt in walk(roles.kernel.body):
-        if not isinstance(stmt, Assign) or not start <= stmt.span.start < barrier.op.span.start:
-            continue
-        for symbol in lds_loads(stmt.value.expr):
-            fill = next((event for event in fills if _fills(event, symbol)), None)
-            if fill is not None and not _used_before(roles, stmt, barrier):
-                return SAY.at(
-                    roles,
-                    barrier,
-                    f"{spelled(barrier)} lets `{symbol.name}` be refilled at line {line(roles, fill.op.span)} while "
-                    f"the read at line {line(roles, stmt.span)} may be under way: {spelled(wrong)} waits for another "
-                    "counter.",
-                    why="LDS reads are tracked by lgkmcnt (dscnt from gfx12); the wait before the barrier names none "
-                    "of these.",
-                    remedy="Add `s_waitcnt lgkmcnt(0)` (`s_wait_dscnt 0`) before the barrier.",
-                    related=[
-                        location(roles, stmt.span, "the read"),
-                        location(roles, wrong.op.span, "the wait"),
-                        location(roles, fill.op.span, "the refill"),
-                    ],
-                )
-    return None
+def _barrier_behind(roles: Roles, load: Event) -> Event | None:
+    """The first barrier after a copy."""
+    barriers = reached(roles, "hip.__syncthreads", "amd.s_barrier", "amd.s_barrier_signal_wait")
+    return min((b for b in barriers if b.order > load.order), key=lambda b: b.order, default=None)
 
 
-def _fill(roles: Roles, barrier: Event, counters: list[Event]) -> Finding | None:
-    """A fill before the barrier that only other counters are waited for."""
-    start = max((join.order for join in joins(roles) if join.order < barrier.order), default=0)
-    for fill in reached(roles, *FILLS):
-        if not start < fill.order < barrier.order:
-            continue
-        own = FILLS[fill.name]
-        between = [wait for wait in counters if fill.order < wait.order < barrier.order]
-        if between and not any(named(wait, own) or _some(wait, own) for wait in between):
-            return SAY.at(
+def check_execution(execution: Execution) -> Iterator[Finding]:
+    """What a wave has under way at a barrier before which it has waited for other counters only."""
+    roles = execution.roles
+    said: set[Span] = set()
+    for how in ("other", "fence"):
+        for hazard, counted in early(execution, how):
+            first, second = hazard.first, hazard.second
+            where = counted.barrier or attempt(counted, how)
+            if where in said:
+                continue
+            said.add(where)
+            wait = attempt(counted, how)
+            name = counter(roles, counted)
+            by = named_at(roles, wait, "the wait")
+            yield SAY.at(
                 roles,
-                barrier,
-                f"{spelled(barrier)} hands over what {spelled(fill)} at line {line(roles, fill.op.span)} brings, and "
-                f"{spelled(between[-1])} before it waits for another counter.",
-                why=f"The copy is tracked by {' or '.join(own)}; the other waves may read before it has landed.",
-                remedy=f"Wait for {own[0]} before the barrier.",
-                related=[location(roles, fill.op.span, "the copy"), location(roles, between[-1].op.span, "the wait")],
+                where,
+                f"{named_at(roles, where, 'the barrier')} hands over {storage(first)} while {deed(first)} at line "
+                f"{at(execution, first.span)} may be under way: it is tracked by {name}, and "
+                + (f"{by} waits for another counter." if where != wait else "that is not waited for here."),
+                threads=made_by(execution, first),
+                why=f"Only a wait for {name} tells that {deed(first)} is over; {made_by(execution, second)} may "
+                + ("overwrite the place before." if second.write else "read the old contents."),
+                remedy=f"Put {wait_text(roles, counted)} before the barrier.",
+                related=places(execution, hazard, (wait, "the wait")),
             )
-    return None
+    yield from _left_to_fence(execution, said)
+    for fault in faults(execution, "used-before-counter"):
+        if fault.detail == "other" and fault.other is not None:
+            yield SAY.at(
+                roles,
+                fault.span,
+                f"The value of {named_at(roles, fault.other, 'the load')} at line {at(execution, fault.other)} is used "
+                "here, and only other counters have been waited for.",
+                why="The compiler does not wait for what inline assembly loads: the register still holds what it held "
+                "before.",
+                remedy="Wait for the counter that tracks the load before the use.",
+                related=[location(roles, fault.other, "the load")],
+            )
 
 
-def _some(wait: Event, own: tuple[str, ...]) -> bool:
-    return any(counter in wait.op.operands for counter in own)
-
-
-def _wrong(roles: Roles, barrier: Event, own: tuple[str, ...], counters: list[Event]) -> Event | None:
-    """The last wait since the previous barrier, if none of them (and no fence) covers the counters."""
-    start = max((join.order for join in joins(roles) if join.order < barrier.order), default=0)
-    between = [wait for wait in counters if start < wait.order < barrier.order]
-    covered = any(named(wait, own) or _some(wait, own) for wait in between)
-    fenced = any(start < fence.order < barrier.order for fence in releases(roles))
-    return between[-1] if between and not covered and not fenced else None
-
-
-def _previous(roles: Roles, barrier: Event) -> int:
-    """Where in the text the stretch before the barrier begins."""
-    return max((join.op.span.end for join in joins(roles) if join.order < barrier.order), default=0)
-
-
-def _fills(event: Event, symbol: object) -> bool:
-    target = event.values.get("dst")
-    return isinstance(target, Pointer) and target.symbol is symbol
-
-
-def _used_before(roles: Roles, read: Assign, barrier: Event) -> bool:
-    """The value is used before the barrier: the compiler waits for it there."""
-    for stmt in walk(roles.kernel.body):
-        if not isinstance(stmt, Assign | Store) or not read.span.end <= stmt.span.start < barrier.op.span.start:
+def _left_to_fence(execution: Execution, said: set[Span]) -> Iterator[Finding]:
+    """Loads into LDS that only a fence waits for."""
+    for _, hazard in hazards(execution, lambda h: h.order is Order.BY_FENCE):
+        counted = hazard.first.counted
+        if counted is None or counted.fence is None or counted.fence in said:
             continue
-        stack = [stmt.value.expr]
-        while stack:
-            top = stack.pop()
-            if isinstance(top, Var) and top.symbol is read.symbol:
-                return True
-            stack.extend(parts(top))
-    return False
+        said.add(counted.fence)
+        yield SAY.at(
+            execution.roles,
+            counted.fence,
+            f"{named_at(execution.roles, counted.fence, 'the fence')} is all that waits for {deed(hazard.first)} at "
+            f"line {at(execution, hazard.first.span)}: compilers up to LLVM 19 make it wait for lgkmcnt only.",
+            level=Level.WARNING,
+            threads=made_by(execution, hazard.first),
+            why=f"A load into LDS is tracked by {counter(execution.roles, counted)}; with an older compiler other "
+            "waves read the buffer before the data has landed.",
+            remedy=f"Put {wait_text(execution.roles, counted)} before the barrier.",
+            related=places(execution, hazard),
+        )

@@ -2,8 +2,9 @@
 
 ## Why
 On CDNA (gfx9) a wave has 64 lanes: `__ballot` and `__activemask` return 64 bits. Stored in an `unsigned`, or built
-with a 32-bit shift, the mask loses the lanes 32 to 63, and everything that is counted or compared with it is wrong
-for half of the wave. The code compiles and is right on 32-lane hardware.
+with a 32-bit shift, or counted with `__popc`, the mask loses the lanes 32 to 63, and everything that is counted or
+compared with it is wrong for half of the wave. The code compiles and is right on 32-lane hardware. (HIP: `__ballot`,
+`__activemask` and the `*_sync` votes return `unsigned long long`.)
 
 ## Bad
 ```cuda
@@ -33,7 +34,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warplint.finding import Finding, Level, Symptom
-from warplint.program.ir import Assign, Binary, Cast, Const, Expr, OpValue, Special, Store, Unary, Var, walk
+from warplint.program.ir import (
+    Assign,
+    Binary,
+    Cast,
+    Const,
+    Do,
+    Expr,
+    If,
+    Kernel,
+    Loop,
+    OpValue,
+    Pure,
+    Seq,
+    Special,
+    Stmt,
+    Store,
+    Unary,
+    Var,
+    children,
+)
 from warplint.rule import Rule
 from warplint.source import Span
 from warplint.threads.facts import Roles
@@ -47,44 +67,112 @@ SAY = Reporter(__name__, RULE)
 _WORDS = ("u32", "i32", "u16", "i16", "u8", "i8")
 _WIDE = ("u64", "i64")
 _MASK_BITS = ("&", "|", "^")
+_KEEPS_WIDTH = ("&", "|", "^", "+", "-")
+_COUNTERS = {"__popc": "__popcll", "__ffs": "__ffsll", "__clz": "__clzll", "__brev": "__brevll",
+             "__builtin_popcount": "__builtin_popcountll", "__builtin_ctz": "__builtin_ctzll",
+             "__builtin_clz": "__builtin_clzll", "__builtin_ffs": "__builtin_ffsll"}  # fmt: skip
+"""Functions of 32 bits, each with the one for 64."""
 _MAX_NODES = 2_000
 
 
 def check(roles: Roles) -> Iterator[Finding]:
-    """Ballots assigned to 32-bit locals, and lane-dependent shifts in 32 bits that are widened afterwards."""
+    """Ballots that lose their upper half, and lane-dependent shifts in 32 bits."""
     if not roles.kernel.is_amd or roles.launch.warp_size != 64:
         return
+    places = list(_expressions(roles.kernel.body))
+    halves = any(_upper_half(roles.kernel, tree) for _, tree, _ in places)
     said: set[Span] = set()
-    for stmt in walk(roles.kernel.body):
-        if not isinstance(stmt, Assign | Store) or stmt.span in said:
+    for stmt, tree, _ in places:
+        if halves or stmt.span in said:
+            continue  # the mask is taken apart on purpose: one half is what `x >> 32` leaves
+        for finding in _cut(roles, stmt, tree):
+            said.add(stmt.span)
+            yield finding
+            break
+    held = bool(said)
+    for stmt, tree, guarded in places:
+        if guarded or stmt.span in said:
             continue
-        value = stmt.value.expr
-        if isinstance(stmt, Assign) and stmt.symbol.type in _WORDS and (ballot := _mask_of(value)) is not None:
-            said.add(stmt.span)
+        for amount, widened in _narrow_shifts(tree):
+            if (widened or not held) and _may_pass(roles, amount):
+                said.add(stmt.span)
+                yield _shifted(roles, stmt, widened)
+                break
+
+
+def _expressions(body: Stmt) -> Iterator[tuple[Stmt, Expr, bool]]:
+    """Every expression of a statement, and whether a condition on the thread index stands around it."""
+    stack: list[tuple[Stmt, bool]] = [(body, False)]
+    while stack:
+        stmt, guarded = stack.pop()
+        match stmt:
+            case Assign(value=value) | Store(value=value):
+                yield stmt, value.expr, guarded
+            case Do(op=op):
+                for operand in op.operands.values():
+                    yield stmt, operand, guarded
+            case If(test=test):
+                yield stmt, test.expr, guarded
+                guarded = guarded or any(_per_lane(node) for node in _nodes(test.expr))
+            case Loop(test=test) if test is not None:
+                yield stmt, test.expr, guarded
+            case _:
+                pass
+        below = stmt.body if isinstance(stmt, Seq) else tuple(children(stmt))
+        stack.extend((child, guarded) for child in reversed(below))
+
+
+def _nodes(tree: Expr) -> Iterator[Expr]:
+    stack, seen = [tree], 0
+    while stack and seen < _MAX_NODES:
+        seen += 1
+        top = stack.pop()
+        yield top
+        stack.extend(reversed(parts(top)))
+
+
+def _per_lane(node: Expr) -> bool:
+    """A value that may differ between lanes: the thread index, or a local (which may hold it)."""
+    return isinstance(node, Var | OpValue) or (isinstance(node, Special) and node.name[:3] in ("tid", "lan", "lin"))
+
+
+# ------------------------------------------------------------------------------------- what holds a mask
+def _cut(roles: Roles, stmt: Stmt, tree: Expr) -> Iterator[Finding]:
+    """A mask of the wave that is stored, converted or counted in 32 bits by an expression of a statement."""
+    kernel = roles.kernel
+    if isinstance(stmt, Assign) and stmt.symbol.type in _WORDS and (ballot := _mask_of(kernel, tree)) is not None:
+        yield SAY.at(
+            roles,
+            stmt.span,
+            f"The 64-bit lane mask of `{ballot.op.spelling}` is held in the 32-bit `{stmt.symbol.name}`.",
+            why="Lanes 32 to 63 of the wave are cut off; counts and positions computed from the mask are wrong.",
+            remedy="Use `unsigned long long` for the mask, with `__popcll`/`__ffsll` and 64-bit shifts "
+            "(`1ull << lane`).",
+        )
+        return
+    for node in _nodes(tree):
+        if isinstance(node, Pure) and node.name in _COUNTERS and len(node.args) == 1:
+            ballot = _mask_of(kernel, node.args[0])
+            how, remedy = f"counted by the 32-bit `{node.name}`", f"Use `{_COUNTERS[node.name]}`."
+        elif isinstance(node, Cast) and node.type in _WORDS:
+            ballot = _mask_of(kernel, node.arg)
+            how, remedy = "converted to 32 bits", "Keep the mask in `unsigned long long`."
+        else:
+            continue
+        if ballot is not None:
             yield SAY.at(
                 roles,
                 stmt.span,
-                f"The 64-bit lane mask of `{ballot.op.spelling}` is held in the 32-bit `{stmt.symbol.name}`.",
-                why="Lanes 32 to 63 of the wave are cut off; counts and positions computed from the mask are wrong.",
-                remedy="Use `unsigned long long` for the mask, with `__popcll`/`__ffsll` and 64-bit shifts "
-                "(`1ull << lane`).",
-            )
-        elif (amount := _narrow_shift(value)) is not None and _may_pass(roles, amount):
-            said.add(stmt.span)
-            yield SAY.at(
-                roles,
-                stmt.span,
-                "A lane mask is shifted in 32 bits and widened to 64 afterwards; the shift goes past bit 31 for lanes "
-                "of the upper half of the wave.",
-                why="The bits for lanes 32 to 63 are lost (shifting a 32-bit value that far is undefined) before the "
-                "value becomes 64 bits wide.",
-                remedy="Make the left side 64 bits wide (`1ull << n`).",
+                f"The 64-bit lane mask of `{ballot.op.spelling}` is {how}.",
+                why="Lanes 32 to 63 of the wave are cut off; what is computed from the mask is wrong for them.",
+                remedy=remedy,
             )
 
 
-def _mask_of(value: Expr) -> OpValue | None:
-    """The ballot whose mask the value is, through masking and casts (not through counting or comparing)."""
+def _mask_of(kernel: Kernel, value: Expr) -> OpValue | None:
+    """The ballot whose mask the value is, through masking, casts and 64-bit locals (not through counting)."""
     stack, seen = [value], 0
+    followed: set[int] = set()
     while stack and seen < _MAX_NODES:
         seen += 1
         match stack.pop():
@@ -93,30 +181,68 @@ def _mask_of(value: Expr) -> OpValue | None:
             ):
                 return found
             case Binary(op=op, left=left, right=right) if op in _MASK_BITS:
-                stack += [right, left]
-            case Cast(type=type_, arg=arg) if type_ in (*_WORDS, *_WIDE):
+                # What is masked with a 32-bit constant was wanted in 32 bits.
+                if not any(isinstance(side, Const) and 0 <= side.value < 1 << 32 for side in (left, right)):
+                    stack += [right, left]
+            case Cast(type=type_, arg=arg) if type_ in _WIDE:
                 stack.append(arg)
             case Unary(op="~", arg=arg):
                 stack.append(arg)
+            case Var(symbol=symbol) if symbol.type in _WIDE and id(symbol) not in followed:
+                followed.add(id(symbol))
+                values = assignments(kernel).get(id(symbol))
+                if len(values) == 1:
+                    stack.append(values[0])
             case _:
                 pass
     return None
 
 
-def _narrow_shift(value: Expr) -> Expr | None:
-    """The amount of a 32-bit left shift whose result is widened to 64 bits."""
-    stack, seen = [value], 0
+def _upper_half(kernel: Kernel, tree: Expr) -> bool:
+    """The upper 32 lanes of a mask are taken by themselves somewhere in an expression."""
+    return any(
+        isinstance(node, Binary)
+        and node.op == ">>"
+        and isinstance(node.right, Const)
+        and node.right.value == 32
+        and _mask_of(kernel, node.left) is not None
+        for node in _nodes(tree)
+    )
+
+
+# --------------------------------------------------------------------------------------------- shifts
+def _shifted(roles: Roles, stmt: Stmt, widened: bool) -> Finding:
+    after = " and widened to 64 afterwards" if widened else ""
+    return SAY.at(
+        roles,
+        stmt.span,
+        f"A lane mask is shifted in 32 bits{after}; the shift goes past bit 31 for lanes of the upper half of the "
+        "wave.",
+        why="The bits for lanes 32 to 63 are lost (shifting a 32-bit value that far is undefined)"
+        + (" before the value becomes 64 bits wide." if widened else "."),
+        remedy="Make the left side 64 bits wide (`1ull << n`).",
+    )
+
+
+def _narrow_shifts(tree: Expr) -> Iterator[tuple[Expr, bool]]:
+    """The amounts of left shifts done in 32 bits, and whether the result is widened to 64 afterwards."""
+    stack: list[tuple[Expr, bool]] = [(tree, False)]
+    seen = 0
     while stack and seen < _MAX_NODES:
         seen += 1
-        top = stack.pop()
+        top, widened = stack.pop()
         match top:
-            case Cast(type=wide, arg=Cast(type=narrow, arg=Binary(op="<<", right=amount))) if (
-                wide in _WIDE and narrow in ("u32", "i32")
-            ):
-                return amount
+            case Cast(type=narrow, arg=Binary(op="<<", left=left, right=amount)) if narrow in ("u32", "i32"):
+                yield amount, widened
+                stack += [(left, False), (amount, False)]
+            case Cast(type=wide, arg=arg) if wide in _WIDE:
+                stack.append((arg, True))
+            case Cast(arg=arg) | Unary(arg=arg):
+                stack.append((arg, widened))
+            case Binary(op=op, left=left, right=right) if op in _KEEPS_WIDTH:
+                stack += [(left, widened), (right, widened)]
             case _:
-                stack.extend(parts(top))
-    return None
+                stack.extend((part, False) for part in parts(top))
 
 
 def _may_pass(roles: Roles, amount: Expr) -> bool:
@@ -142,6 +268,8 @@ def _most(roles: Roles, expr: Expr, depth: int) -> int | None:
             one, two = _most(roles, left, depth + 1), _most(roles, right, depth + 1)
             if one is None or two is None:
                 return None
+            if op == "-" and isinstance(right, Const) and right.value >= 0:
+                return one - right.value
             if op == "&":
                 return min(one, two)
             if op == "%":
@@ -151,7 +279,7 @@ def _most(roles: Roles, expr: Expr, depth: int) -> int | None:
             if op in ("/", ">>") and isinstance(right, Const) and right.value > 0:
                 return one // right.value if op == "/" else one >> right.value
         case Var(symbol=symbol):
-            values = assignments(roles.kernel).get(id(symbol), [])
+            values = assignments(roles.kernel).get(id(symbol))
             if len(values) == 1:
                 return _most(roles, values[0], depth + 1)
     return None

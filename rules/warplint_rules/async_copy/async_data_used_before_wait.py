@@ -58,19 +58,22 @@ REMEDY = (
 )
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """Uses without any wait, and barriers that nobody waits for."""
     said = set()
     explained = any(cause.rule != SAY.slug for cause in causes(execution))
     for outcome, hazard in hazards(execution, _unfinished) if not explained else ():
         second = hazard.second
-        if second.span in said or has_waited(outcome, hazard):
+        # Of tensor memory one finding for each access that is overrun: the MMAs of one tile overrun it together.
+        place_of = hazard.first.span if _overrun(hazard) else second.span
+        if place_of in said or has_waited(outcome, hazard):
             continue
-        said.add(second.span)
+        said.add(place_of)
+        uses = "overwrites" if second.write and not hazard.first.write else "uses"
         yield SAY.at(
             execution.roles,
             second.span,
-            f"The {second.what} by {made_by(execution, second)} uses {storage(second)} while the "
+            f"The {second.what} by {made_by(execution, second)} {uses} {storage(second)} while the "
             f"{hazard.first.what} of line "
             f"{at(execution, hazard.first.span)} may still be under way: none of these threads has waited for it.",
             threads=made_by(execution, second),
@@ -100,6 +103,14 @@ def check(execution: Execution) -> Iterator[Finding]:
 
 
 def _unfinished(hazard: Hazard) -> bool:
+    if _overrun(hazard):
+        return True
     if hazard.order is not Order.INCOMPLETE or not hazard.first.done or not hazard.first.write:
         return False
     return hazard.second.what != "tcgen05.dealloc"  # the end of an allocation is tmem-dealloc-before-reads-finish
+
+
+def _overrun(hazard: Hazard) -> bool:
+    """Tensor memory that other threads still load or store: no wait tells the later access that they are through."""
+    unjoined = hazard.order is Order.UNJOINED and hazard.first.tensor
+    return unjoined and hazard.second.what != "tcgen05.dealloc"

@@ -69,11 +69,11 @@ from warplint_rules._executed import at, made_by, place, storage
 from warplint_rules._hazards import STORES, grouped, leftovers
 from warplint_rules._say import Reporter, location, reached, sites
 
-RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, guide=True, executes=True)
+RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, guide=True, executes=True, local=True)
 SAY = Reporter(__name__, RULE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """One finding per store that is overtaken; a store that nobody waits for at the very end is a note."""
     roles = execution.roles
     uncommitted = {left.span for left in leftovers(execution, "uncommitted-bulk")}

@@ -97,7 +97,7 @@ RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True, supersedes=("smem-
 SAY = Reporter(__name__, RULE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """Stores that nothing publishes, in threads that publish their copies through an mbarrier."""
     roles = execution.roles
     arrivals = sites(reached(roles, "cp.async.mbarrier.arrive"))

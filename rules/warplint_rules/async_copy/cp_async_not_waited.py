@@ -53,7 +53,7 @@ RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True, supersedes=("smem-
 SAY = Reporter(__name__, RULE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """Copies that nobody waits for, and copies that only their own threads know to be complete."""
     roles = execution.roles
     waits = sites(reached(roles, "cp.async.wait_group", "cp.async.wait_all"))

@@ -60,11 +60,11 @@ from warplint_rules._executed import at, made_by, place, storage
 from warplint_rules._hazards import grouped, loose_waits, pending_copy
 from warplint_rules._say import Reporter, location
 
-RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True)
+RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True, local=True)
 SAY = Reporter(__name__, RULE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """Copies that are still pending at a read although their threads wait for some group."""
     roles = execution.roles
     for first, hazards in grouped(execution, pending_copy):

@@ -70,11 +70,11 @@ from warplint_rules._executed import at, made_by, place, storage
 from warplint_rules._hazards import grouped
 from warplint_rules._say import Reporter
 
-RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, guide=True, executes=True)
+RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, guide=True, executes=True, local=True)
 SAY = Reporter(__name__, RULE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """One finding for each group of stores; the refill of a slot after ordinary reads is a note."""
     for first, hazards in grouped(execution, lambda h: h.order is Order.NO_FENCE):
         second = hazards[0].second

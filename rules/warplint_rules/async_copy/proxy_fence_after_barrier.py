@@ -70,11 +70,11 @@ from warplint_rules._executed import at, made_by, place, storage
 from warplint_rules._hazards import grouped
 from warplint_rules._say import Reporter, location, reached, sites
 
-RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True)
+RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True, local=True)
 SAY = Reporter(__name__, RULE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """A fence behind the hand-over is an error; one in the issuing thread only, a warning."""
     roles = execution.roles
     fences = sites(reached(roles, "fence.proxy.async"))

@@ -97,11 +97,11 @@ from warplint_rules._executed import at, made_by, place, storage
 from warplint_rules._hazards import grouped
 from warplint_rules._say import Reporter, location, reached, sites
 
-RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True)
+RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True, local=True)
 SAY = Reporter(__name__, RULE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """One finding per wgmma whose operand is overwritten while it may still read it."""
     roles = execution.roles
     waits = sites(reached(roles, "wgmma.wait_group"))

@@ -59,13 +59,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warplint.finding import Finding, Level, Symptom
+from warplint.machine import Execution
+from warplint.machine.memory import Hazard, Order
 from warplint.rule import Rule
 from warplint.threads.facts import AccessFact, Event, Roles
 from warplint_rules._cluster import remote_accesses
+from warplint_rules._executed import at, made_by, place, storage
+from warplint_rules._hazards import grouped
 from warplint_rules._say import Reporter, line, location, reached, spelled, who
 from warplint_rules._words import Clustered, clustered, has_opaque
 
-RULE = Rule(Level.WARNING, Symptom.WRONG_RESULT)
+RULE = Rule(Level.WARNING, Symptom.WRONG_RESULT, executes=True)
 SAY = Reporter(__name__, RULE)
 
 
@@ -90,6 +94,33 @@ def check(roles: Roles) -> Iterator[Finding]:
             said.add(id(symbol))
             yield _finding(roles, read, write, between[-1])
             break
+
+
+def check_execution(execution: Execution) -> Iterator[Finding]:
+    """One finding per write that only relaxed cluster barriers order before an access that needs it."""
+    roles = execution.roles
+    arrives = [event for event in reached(roles, "barrier.cluster.arrive") if event.mod("sem") == "relaxed"]
+    for write, found in grouped(execution, _relaxed):
+        read = found[0].second
+        behind = [event for event in arrives if event.op.span.start > write.span.start] or arrives
+        if not behind:
+            continue
+        yield SAY.at(
+            roles,
+            behind[0],
+            f"{spelled(behind[0])} is relaxed and no fence stands before it, but the {read.what} by "
+            f"{made_by(execution, read)} (line {at(execution, read.span)}) relies on it for {storage(write)}.",
+            why="A relaxed arrive publishes nothing: the reader may see the bytes from before the write.",
+            remedy="Arrive with `.release` (the default), or execute `fence.acq_rel.cluster` before the arrive.",
+            related=[
+                place(execution, write, "not published by it"),
+                place(execution, read, "the access that relies on it"),
+            ],
+        )
+
+
+def _relaxed(hazard: Hazard) -> bool:
+    return hazard.order is Order.RELAXED and hazard.first.write
 
 
 def _finding(roles: Roles, read: Event, write: AccessFact, arrive: Event) -> Finding:

@@ -104,10 +104,12 @@ RULE = Rule(Level.ERROR, Symptom.CRASH, executes=True)
 SAY = Reporter(__name__, RULE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """One finding per kernel: the first access whose target may be gone, the others as related places."""
     found = list(_executed(execution))
-    yield from found or _loads(execution.roles)
+    if not found and not all(outcome.established for outcome in execution.outcomes):
+        found = _loads(execution.roles)
+    yield from found
 
 
 def _loads(roles: Roles) -> Iterator[Finding]:
@@ -132,12 +134,16 @@ def _loads(roles: Roles) -> Iterator[Finding]:
 
 def _executed(execution: Execution) -> Iterator[Finding]:
     roles = execution.roles
-    # A last cluster barrier is how it is done. Asynchronous accesses (of an MMA, a multicast) end with completions that
-    # the peer may learn of in ways which are not modelled: neither is a finding.
+    # Asynchronous accesses (of an MMA, a multicast) end with completions that the peer may learn of in ways that are
+    # not modelled. Arrivals may be known to have come by what they led to: a last cluster barrier settles that.
     joins = [event for event in roles.of("barrier.cluster.wait") if event.reach.threads == roles.everyone]
     last = max((event.op.span.start for event in joins if not event.loops), default=-1)
-    gone = [fault for fault in faults(execution, "exited-peer") if fault.span.start > last]
-    found = [fault for fault in gone if fault.detail != "asynchronous"]
+    data = {event.op.span for event, _ in remote_accesses(roles)}
+    found = [
+        fault
+        for fault in faults(execution, "exited-peer")
+        if fault.detail != "asynchronous" and (fault.span in data or fault.span.start > last)
+    ]
     if not found:
         return
     # An arrival that nobody waits for any more is lost with the CTA: latent, where a load or store is a fault.

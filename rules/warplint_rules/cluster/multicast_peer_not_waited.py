@@ -145,7 +145,7 @@ RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True, supersedes=("smem-
 SAY = Reporter(__name__, RULE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """One finding per access that a copy issued by another CTA may overtake."""
     for first, hazards in grouped(execution, _overrun):
         second = hazards[0].second

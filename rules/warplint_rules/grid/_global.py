@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 from msgspec import Struct
 
+from warplint.memo import remembered
 from warplint.program.ir import (
     Address,
     Assign,
     Break,
+    Deferred,
     Do,
     Element,
     Expr,
@@ -36,6 +37,7 @@ from warplint_rules.participation._dataflow import uniform_over
 
 _MAX_NODES = 2_000
 _LOADS = ("ld.", "atom")
+_IDLE = (*_LOADS, "nanosleep")
 _JOINS = ("barrier.cluster.wait", "grid.sync")
 
 
@@ -61,7 +63,7 @@ class Spin(Struct, frozen=True):
     """It is compared with the number of blocks of the grid."""
 
 
-@lru_cache(maxsize=4)
+@remembered(4)
 def writes(kernel: Kernel) -> tuple[Write, ...]:
     """All stores to global memory, in source order."""
     found: list[Write] = []
@@ -97,7 +99,7 @@ def base(pointer: Expr) -> Symbol | None:
     return found[0] if len(set(map(id, found))) == 1 else None
 
 
-@lru_cache(maxsize=4)
+@remembered(4)
 def spins(kernel: Kernel) -> tuple[Spin, ...]:
     """Loops whose exit looks at a word of global memory, directly or through a local set in the loop."""
     found: list[Spin] = []
@@ -112,18 +114,18 @@ def spins(kernel: Kernel) -> tuple[Spin, ...]:
 
 
 def _spin(loop: Loop) -> Spin | None:
-    tests = [loop.test.expr] if loop.test is not None else []
-    copies: dict[int, Expr] = {}
-    waits = True
+    # Most loops do work: nothing of theirs is resolved before that is known.
+    deferred = [loop.test] if loop.test is not None else []
+    copies: dict[int, Deferred] = {}
     for stmt in _flat(loop):
         if isinstance(stmt, Assign):
-            copies[id(stmt.symbol)] = stmt.value.expr
-        elif isinstance(stmt, If) and any(isinstance(jump, Break) for jump in (*stmt.then.body, *stmt.orelse.body)):
-            tests.append(stmt.test.expr)
-        elif isinstance(stmt, Store) or (isinstance(stmt, Do) and not stmt.op.name.startswith((*_LOADS, "nanosleep"))):
-            waits = False  # it does work: no mere wait
-    if not waits:
-        return None
+            copies[id(stmt.symbol)] = stmt.value
+        elif isinstance(stmt, If):
+            if any(isinstance(jump, Break) for jump in (*stmt.then.body, *stmt.orelse.body)):
+                deferred.append(stmt.test)
+        elif isinstance(stmt, Store) or (isinstance(stmt, Do) and not stmt.op.name.startswith(_IDLE)):
+            return None  # it does work: no mere wait
+    tests = [test.expr for test in deferred]
     grid = False
     load: Load | OpValue | None = None
     stack, seen, followed = list(tests), 0, set[int]()
@@ -138,7 +140,7 @@ def _spin(loop: Loop) -> Spin | None:
             load = top
         elif isinstance(top, Var) and id(top.symbol) in copies and id(top.symbol) not in followed:
             followed.add(id(top.symbol))
-            stack.append(copies[id(top.symbol)])
+            stack.append(copies[id(top.symbol)].expr)
         stack.extend(parts(top))
     address = _address(load)
     if load is None or (address is not None and _reads(address, copies)):
@@ -159,7 +161,7 @@ def _address(load: Load | OpValue | None) -> Expr | None:
     return next((operands[role] for role in ("src", "dst", "address") if role in operands), None)
 
 
-def _reads(expr: Expr, locals_: dict[int, Expr]) -> bool:
+def _reads(expr: Expr, locals_: dict[int, Deferred]) -> bool:
     """The expression reads one of the locals."""
     stack, seen = [expr], 0
     while stack and seen < _MAX_NODES:

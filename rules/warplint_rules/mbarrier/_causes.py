@@ -17,17 +17,20 @@ Where nothing of this is established, the blocked state itself is reported as a 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from warplint.machine import Execution
 from warplint.machine.barriers import Arrival
 from warplint.machine.memory import Hazard, Order
 from warplint.machine.outcome import BarrierRecord, BlockedRecord, Outcome, Party, WaitRecord
+from warplint.memo import remembered
 from warplint.program import ir
 from warplint.source import Span
 from warplint.threads.facts import Event, Known, Pointer, Roles
 from warplint_rules._executed import at, established, party
+from warplint_rules.named_barrier._stuck import stuck
 
 ARRIVALS = ("mbarrier.arrive*", "tcgen05.commit", "cp.async.mbarrier.arrive")
 WAITS = ("mbarrier.try_wait", "mbarrier.test_wait")
@@ -37,8 +40,7 @@ COPIES = ("cp.async.bulk.g2s", "cp.async.bulk.s2s", "cp.async.bulk.tensor.load",
           "red.async", "clusterlaunchcontrol.try_cancel")  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Cause:
+class Cause(Struct, frozen=True):
     """What is wrong, as facts for the rule of that name."""
 
     rule: str
@@ -50,10 +52,10 @@ class Cause:
     kind: str = ""
     """A finer distinction inside the rule."""
     others: tuple[Span, ...] = ()
-    detail: dict[str, object] = field(default_factory=dict, hash=False, compare=False)
+    detail: dict[str, object] = field(default_factory=dict)
 
 
-@lru_cache(maxsize=8)
+@remembered(8)
 def causes(execution: Execution) -> tuple[Cause, ...]:
     """The causes that the executions show, each rule and place once; those of a blocked execution come first."""
     found: dict[tuple[str, Span], Cause] = {}
@@ -103,7 +105,7 @@ def _outcome(execution: Execution, outcome: Outcome) -> Iterator[Cause]:
             yield found[0]
             return
         first = outcome.blocked[0]
-        if any(blocked.what == "mbarrier" for blocked in outcome.blocked):
+        if not stuck(execution):
             yield Cause("protocol-deadlock", first.span, outcome, _record(outcome, first), first,
                         others=tuple(b.span for b in outcome.blocked[1:]))  # fmt: skip
         return
@@ -325,7 +327,7 @@ def _repeated(execution: Execution, outcome: Outcome) -> Iterator[Cause]:
         last: dict[tuple[int, int, Span], int] = {}
         for wait in record.waits:
             key = (wait.who.cta, wait.who.threads, wait.span)
-            if wait.phase >= 0 and not wait.blocked and last.get(key) == wait.phase:
+            if not wait.blocked and last.get(key) == wait.phase:
                 yield Cause("mbarrier-phase-error", wait.span, outcome, record, wait, "repeats", _where(record))
                 return
             last[key] = wait.phase
@@ -512,7 +514,7 @@ def loop_of(roles: Roles, span: Span) -> Span | None:
 
 
 def arrival_for(outcome: Outcome, hazard: Hazard) -> Arrival | None:
-    """An arrival by a single thread of the first access's group that the second access's threads waited for."""
+    """An arrival by some threads of the first access's group that the second access's threads waited for."""
     first, second = hazard.first, hazard.second
     group = first.threads
     for record in outcome.barriers.values():
@@ -521,9 +523,10 @@ def arrival_for(outcome: Outcome, hazard: Hazard) -> Arrival | None:
             continue
         for phase in (*record.phases, record.current):
             for arrival in phase:
-                one = arrival.threads & (arrival.threads - 1) == 0
-                mine = arrival.cta == first.cta and arrival.threads & group and arrival.threads != group
-                if arrival.how == "arrive" and one and mine and arrival.span.start > first.span.start:
+                # One thread for all, or one of each warp: some of the group do not arrive themselves.
+                some = group & ~arrival.threads
+                mine = arrival.cta == first.cta and arrival.threads & group
+                if arrival.how == "arrive" and some and mine and arrival.span.start > first.span.start:
                     return arrival
     return None
 

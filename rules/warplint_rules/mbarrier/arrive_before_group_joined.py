@@ -86,12 +86,16 @@ RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True, supersedes=("smem-
 SAY = Reporter(__name__, RULE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """Arrivals by one thread that let the rest of its group be overtaken."""
     said = set()
+    # With a phase gone wrong, everything behind it is unordered, whoever arrived for whom.
+    explained = any(cause.rule != SAY.slug for cause in causes(execution))
     for outcome, hazard in hazards(execution, _overtaken):
         arrival = arrival_for(outcome, hazard)
         if arrival is None or arrival.span in said:
+            continue
+        if explained and arrival.threads & (arrival.threads - 1):
             continue
         said.add(arrival.span)
         first = hazard.first

@@ -84,7 +84,7 @@ RULE = Rule(Level.ERROR, Symptom.DEADLOCK, guide=True, executes=True)
 SAY = Reporter(__name__, RULE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """Counts that cannot be met, and arrivals beyond the count."""
     for cause in causes(execution):
         if cause.rule == SAY.slug:

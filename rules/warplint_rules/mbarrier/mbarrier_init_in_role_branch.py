@@ -94,6 +94,7 @@ RULE = Rule(
     Symptom.DEADLOCK,
     guide=True,
     supersedes=("mbarrier-never-initialized", "mbarrier-use-before-init-sync"),
+    spoils="everything",
 )
 SAY = Reporter(__name__, RULE)
 

@@ -70,7 +70,7 @@ from warplint_rules._order import order_of
 from warplint_rules._say import Reporter, line, location, spelled, threads, under, who
 from warplint_rules._words import Barriers, Site, Word, barriers, capital, exclusive, label, names, warps
 
-RULE = Rule(Level.ERROR, Symptom.DEADLOCK)
+RULE = Rule(Level.ERROR, Symptom.DEADLOCK, spoils="schedule")
 SAY = Reporter(__name__, RULE)
 
 

@@ -71,7 +71,7 @@ from warplint.threads.facts import Event, Known, Roles
 from warplint_rules._say import Reporter, location, spelled, unique, who
 from warplint_rules._words import WORD_BYTES, Site, Word, barriers, capital, label, name_of, threads_in
 
-RULE = Rule(Level.ERROR, Symptom.CRASH)
+RULE = Rule(Level.ERROR, Symptom.CRASH, spoils="everything")
 SAY = Reporter(__name__, RULE)
 
 MAX_COUNT = (1 << 20) - 1

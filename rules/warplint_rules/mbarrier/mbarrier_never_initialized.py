@@ -83,7 +83,7 @@ from warplint.threads.facts import Roles
 from warplint_rules._say import Reporter, location, spelled, under, who
 from warplint_rules._words import WAITS, Site, Word, barriers, capital, names
 
-RULE = Rule(Level.ERROR, Symptom.DEADLOCK)
+RULE = Rule(Level.ERROR, Symptom.DEADLOCK, spoils="everything")
 SAY = Reporter(__name__, RULE)
 
 

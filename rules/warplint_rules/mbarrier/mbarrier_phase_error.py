@@ -97,7 +97,7 @@ _SAYS = {
 }
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """Waits whose parity has lost the phase it means."""
     for cause in causes(execution):
         record, wait = cause.record, cause.wait

@@ -83,7 +83,7 @@ RULE = Rule(Level.ERROR, Symptom.DEADLOCK, guide=True, executes=True)
 SAY = Reporter(__name__, RULE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """Phases whose arrivals are complete and whose bytes are not."""
     for cause in causes(execution):
         record = cause.record

@@ -84,7 +84,7 @@ RULE = Rule(Level.ERROR, Symptom.DEADLOCK, guide=True, executes=True)
 SAY = Reporter(__name__, RULE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """First waits that block everybody, and first waits that let a reader through."""
     for cause in causes(execution):
         record, wait = cause.record, cause.wait

@@ -83,7 +83,7 @@ RULE = Rule(Level.ERROR, Symptom.DEADLOCK, guide=True, executes=True)
 SAY = Reporter(__name__, RULE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """Waits whose producers have left, and phases that nobody waited for."""
     for cause in causes(execution):
         record, wait = cause.record, cause.wait

@@ -62,7 +62,7 @@ RULE = Rule(Level.ERROR, Symptom.DEADLOCK, executes=True, last_resort=True)
 SAY = Reporter(__name__, RULE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """A blocked state for which no rule knows the cause."""
     for cause in causes(execution):
         if cause.rule != SAY.slug:

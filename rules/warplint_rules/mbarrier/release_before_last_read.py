@@ -76,7 +76,7 @@ RULE = Rule(
 SAY = Reporter(__name__, RULE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """Reads after the arrival that released their slot."""
     said = set()
     for outcome, hazard in hazards(execution, _overwritten):

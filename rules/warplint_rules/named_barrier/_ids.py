@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from functools import lru_cache
+from msgspec import Struct, field
 
+from warplint.memo import remembered
 from warplint.threads.facts import Event, Known, Reach, Roles
 from warplint_rules._say import lanes_of, reached
 
 NAMED = ("bar.sync.named", "bar.arrive.named", "barrier.nonaligned")
 
 
-@dataclass(slots=True)
-class Use:
+class Use(Struct):
     """One site's part in one id and count: the warps that name them there."""
 
     event: Event
@@ -20,8 +19,7 @@ class Use:
     """An upper bound unless the event's reach is exact."""
 
 
-@dataclass(slots=True)
-class Barrier:
+class Barrier(Struct):
     """One id with one thread count."""
 
     id: int
@@ -41,8 +39,7 @@ class Barrier:
         return sum(map(len, at_site.values()))
 
 
-@dataclass(frozen=True, slots=True)
-class Named:
+class Named(Struct, frozen=True):
     """The named barriers of a kernel."""
 
     barriers: tuple[Barrier, ...]
@@ -53,7 +50,7 @@ class Named:
     """Operations of a known id whose count is not known."""
 
 
-@lru_cache(maxsize=4)
+@remembered(4)
 def named(roles: Roles) -> Named:
     """Sorts the operations by id and count, warp by warp (an id may be `warp / 4 + 1`)."""
     found: dict[tuple[int, int], Barrier] = {}

@@ -59,7 +59,7 @@ from warplint.threads.facts import Event, LoopFact, Roles
 from warplint_rules._say import Reporter, line, location, reached, spelled, warps, who
 from warplint_rules.named_barrier._ids import Barrier, named
 
-RULE = Rule(Level.ERROR, Symptom.DEADLOCK)
+RULE = Rule(Level.ERROR, Symptom.DEADLOCK, spoils="schedule")
 SAY = Reporter(__name__, RULE)
 
 _WAITING = frozenset(

@@ -44,12 +44,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warplint.finding import Finding, Level, Symptom
+from warplint.machine import Execution
 from warplint.rule import Rule
-from warplint.threads.facts import Event, Roles
+from warplint.threads.facts import Event, LoopFact, Roles
+from warplint_rules._executed import party, steps
 from warplint_rules._say import Reporter, line, location, sites, spelled, who
 from warplint_rules.named_barrier._ids import Barrier, Named, Use, named
+from warplint_rules.named_barrier._stuck import Stuck, stuck
 
-RULE = Rule(Level.ERROR, Symptom.DEADLOCK, supersedes=("named-barrier-arrive-reissued", "protocol-deadlock"))
+RULE = Rule(
+    Level.ERROR,
+    Symptom.DEADLOCK,
+    executes=True,
+    supersedes=("named-barrier-arrive-reissued", "protocol-deadlock"),
+    spoils="schedule",
+)
 SAY = Reporter(__name__, RULE)
 
 
@@ -69,6 +78,41 @@ def check(roles: Roles) -> Iterator[Finding]:
                 break  # one id, one cause
 
 
+def check_execution(execution: Execution) -> Iterator[Finding]:
+    """Barriers at which warps are left waiting though nobody who is left could come to them."""
+    for one in stuck(execution):
+        yield _left_waiting(execution, one)
+
+
+def _left_waiting(execution: Execution, one: Stuck) -> Finding:
+    roles, size = execution.roles, execution.roles.launch.warp_size
+    expected, come = one.record.need * size, len(one.record.came) * size
+    before = one.record.completed
+    when = f" in generation {before + 1}" if before else ""
+    rest = (
+        f"{before} generation{'s' if before > 1 else ''} completed before: the two ends come to it different numbers "
+        "of times, and those that are missing have left the kernel or wait for those that wait here."
+        if before
+        else "Those that are missing never come: they have left the kernel, or wait for those that wait here."
+    )
+    return SAY.at(
+        roles,
+        one.blocked[0].span,
+        f"Named barrier {one.record.ident} waits for {expected} threads, and only {come} come{when}: "
+        f"{party(execution, one.who)} are left waiting.",
+        threads=party(execution, one.who),
+        why=f"The barrier counts whole warps and completes at its thread count. {rest}",
+        remedy="Let every role that the count includes come to the barrier equally often (`bar.arrive` or `bar.sync`)."
+        if before
+        else f"Set the count to the threads that come ({come} if only these do), or let the missing warps come to it.",
+        related=[
+            *(location(roles, span, "who comes") for span in dict.fromkeys(came.span for came in one.record.came)),
+            *(location(roles, span, "another place that comes to this barrier") for span in one.sites),
+        ],
+        steps=steps(execution, one.outcome, target=one.blocked[0].target),
+    )
+
+
 def _judge(roles: Roles, found: Named, barrier: Barrier, others: list[Barrier]) -> Finding | None:
     size = roles.launch.warp_size
     available = barrier.arrivals * size
@@ -79,27 +123,49 @@ def _judge(roles: Roles, found: Named, barrier: Barrier, others: list[Barrier]) 
         if use.event.reach.exact and len(use.warps) * size > barrier.count:
             return _too_many_at_once(roles, barrier, use)
     if complete and not others:
-        total = _total(barrier, size)
-        if total is not None and total % barrier.count:
-            return _sum_off(roles, barrier, total)
+        total, loop = _total(barrier, size)
+        if total % barrier.count:
+            return _sum_off(roles, barrier, total, loop)
     return None
 
 
-def _total(barrier: Barrier, size: int) -> int | None:
-    """Threads over all sites when each is certain to happen, a known number of times; None otherwise."""
-    total = 0
-    for use in barrier.uses:
-        event = use.event
-        if not event.reach.exact or any(not guard.known and guard.kind != "loop" for guard in event.guards):
+def _total(barrier: Barrier, size: int) -> tuple[int, LoopFact | None]:
+    """Threads over all sites when each is certain to happen, a known number of times; else in one turn of the loop that
+    holds all sites, if that much is known. (0, None) when neither is.
+    """
+    whole = [_times(use, None) for use in barrier.uses]
+    if all(times is not None for times in whole):
+        return sum(len(use.warps) * size * (times or 0) for use, times in zip(barrier.uses, whole, strict=True)), None
+    for loop in reversed(barrier.uses[0].event.loops):
+        turn = [_times(use, loop) for use in barrier.uses]
+        if all(times is not None for times in turn):
+            return sum(len(use.warps) * size * (n or 0) for use, n in zip(barrier.uses, turn, strict=True)), loop
+    return 0, None
+
+
+def _times(use: Use, inside: LoopFact | None) -> int | None:
+    """How often the warps of a site come to it: in all, or in one turn of a loop. None when that is not certain."""
+    event = use.event
+    loops, guards = list(event.loops), list(event.guards)
+    if inside is not None:
+        if inside not in loops:
             return None
-        times = 1
-        known = [loop for loop in event.loops if loop.trips is not None]
-        if len(known) != len(event.loops):
+        loops = loops[loops.index(inside) + 1 :]
+        starts = [index for index, guard in enumerate(guards) if guard.stmt is inside.stmt]
+        if not starts:
             return None
-        for loop in known[len(event.iteration) :]:
-            times *= loop.trips or 0
-        total += len(use.warps) * size * times
-    return total
+        guards = guards[starts[-1] + 1 :]
+    if not event.reach.exact or any(not guard.known and guard.kind != "loop" for guard in guards):
+        return None
+    if event.iteration:
+        # Unrolled loops have an event for each turn; which loops those are is only clear when it is all of them.
+        return 1 if len(event.iteration) == len(event.loops) and inside is None else None
+    times = 1
+    for loop in loops:
+        if loop.trips is None:
+            return None
+        times *= loop.trips
+    return times
 
 
 def _too_few(roles: Roles, barrier: Barrier, others: list[Barrier], available: int) -> Finding:
@@ -149,12 +215,13 @@ def _too_many_at_once(roles: Roles, barrier: Barrier, use: Use) -> Finding:
     )
 
 
-def _sum_off(roles: Roles, barrier: Barrier, total: int) -> Finding:
+def _sum_off(roles: Roles, barrier: Barrier, total: int, loop: LoopFact | None) -> Finding:
+    over = f"in each turn of the loop at line {line(roles, loop.span)}" if loop else "over all its sites"
     return _at(
         roles,
         barrier,
         barrier.uses[0].event,
-        f"Named barrier {barrier.id} expects {barrier.count} threads, but {total} come to it over all its sites.",
+        f"Named barrier {barrier.id} expects {barrier.count} threads, but {total} come to it {over}.",
         "That is no whole number of generations: the last one never completes, or a warp passes before its partners "
         "have come.",
         f"Set the count to the sum of all threads that arrive or sync in one generation ({total} if there is one).",

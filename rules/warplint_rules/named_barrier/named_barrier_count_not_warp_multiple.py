@@ -39,7 +39,7 @@ from warplint.threads.facts import Roles
 from warplint_rules._say import Reporter, location, sites, spelled
 from warplint_rules.named_barrier._ids import named
 
-RULE = Rule(Level.ERROR, Symptom.CRASH, supersedes=("named-barrier-count-mismatch",))
+RULE = Rule(Level.ERROR, Symptom.CRASH, supersedes=("named-barrier-count-mismatch",), spoils="schedule")
 SAY = Reporter(__name__, RULE)
 
 

@@ -39,7 +39,7 @@ from warplint_rules._say import Reporter, line, location, reached, sites, spelle
 from warplint_rules.named_barrier._ids import Barrier, named
 from warplint_rules.participation._balance import BARRIERS
 
-RULE = Rule(Level.ERROR, Symptom.CRASH)
+RULE = Rule(Level.ERROR, Symptom.CRASH, spoils="schedule")
 SAY = Reporter(__name__, RULE)
 
 _LAST = 15

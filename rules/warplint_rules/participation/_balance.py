@@ -7,17 +7,18 @@ stay symbols: two roles that run `for (k < n) __syncthreads()` are equal when th
 not compared when they do not.
 
 Conditions whose value is unknown divide the threads only where it is established that it varies inside the block;
-both arms of such a condition are compared with one another in the same way. Threads that have returned are not
-waited for.
+both arms of such a condition are compared with one another in the same way. Where several such conditions stand side
+by side (`if (role <= 3) ... if (role >= 4) ...` with a role that nobody knows), threads left out by one may be taken by
+another, and nothing is claimed. Threads that have returned are not waited for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
 
 from msgspec import Struct
 
+from warplint.memo import remembered
 from warplint.program.ir import Kernel
 from warplint.threads.facts import Condition, Event, Known, Opaque, Reach, Roles, Uniformity, warps_of
 from warplint_rules._say import reached
@@ -71,7 +72,7 @@ def barriers(roles: Roles) -> list[Event]:
     return found
 
 
-@lru_cache(maxsize=4)
+@remembered(4)
 def balance(roles: Roles) -> Balance:
     """Judges the CTA barriers of a kernel."""
     return compare(roles, barriers(roles))
@@ -212,6 +213,8 @@ class _Work:
             of_yes, of_no = terms(self.roles, yes), terms(self.roles, no)
             if of_yes == of_no:
                 self.splits.append(Split(_ordered(yes, no), granularity(guard) == Uniformity.LANE, guard))
+            elif len(arms) > 1:
+                pass  # several conditions of unknown value: what one leaves out another may take
             elif less(of_no, of_yes):
                 self._uneven(yes, guard.before.threads, guard)
             elif less(of_yes, of_no):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
+from warplint.memo import remembered
 from warplint.program.ir import (
     Address,
     Assign,
@@ -40,14 +39,27 @@ _PER_WARP = ("warpid",)
 _PER_CTA = ("ctaid.", "cluster_ctaid.", "cluster_ctarank", "clusterid.", "smid")
 
 
-@lru_cache(maxsize=4)
-def assignments(kernel: Kernel) -> dict[int, list[Expr]]:
-    """Every expression assigned to each local, by identity of its symbol."""
-    found: dict[int, list[Expr]] = {}
-    for stmt in walk(kernel.body):
-        if isinstance(stmt, Assign):
-            found.setdefault(id(stmt.symbol), []).append(stmt.value.expr)
-    return found
+class Assignments:
+    """Every expression assigned to each local, by identity of its symbol; resolved when it is asked for."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        self._deferred: dict[int, list[Deferred]] = {}
+        for stmt in walk(kernel.body):
+            if isinstance(stmt, Assign):
+                self._deferred.setdefault(id(stmt.symbol), []).append(stmt.value)
+
+    def __contains__(self, symbol: int) -> bool:
+        return symbol in self._deferred
+
+    def get(self, symbol: int) -> list[Expr]:
+        """The expressions assigned to a local, in program order; none for one that is never assigned."""
+        return [value.expr for value in self._deferred.get(symbol, ())]
+
+
+@remembered(4)
+def assignments(kernel: Kernel) -> Assignments:
+    """The assignments of a kernel."""
+    return Assignments(kernel)
 
 
 def origins(kernel: Kernel, expr: Expr, name: str) -> Operation | None:
@@ -71,11 +83,11 @@ def origins(kernel: Kernel, expr: Expr, name: str) -> Operation | None:
                 pass
         if symbol is not None and id(symbol) not in visited:
             visited.add(id(symbol))
-            stack.extend(reversed(assigned.get(id(symbol), ())))
+            stack.extend(reversed(assigned.get(id(symbol))))
     return None
 
 
-@lru_cache(maxsize=512)
+@remembered(512)
 def rests_on_unknown(kernel: Kernel, stmt: Stmt) -> bool:
     """A branch or loop that compares thread indices with a constant which is not in the file (a macro, an argument).
 
@@ -116,7 +128,7 @@ def _mentions_unknown(kernel: Kernel, expr: Expr) -> bool:
                 pass
         if symbol is not None and id(symbol) not in visited:
             visited.add(id(symbol))
-            stack.extend(reversed(assigned.get(id(symbol), ())))
+            stack.extend(reversed(assigned.get(id(symbol))))
     return found
 
 
@@ -192,7 +204,7 @@ def uniform_over(kernel: Kernel, expr: Expr, level: Uniformity) -> bool:
             visited.add(id(symbol))
             if symbol.kind == "local" and id(symbol) not in assigned:
                 return False
-            stack.extend(reversed(assigned.get(id(symbol), ())))
+            stack.extend(reversed(assigned.get(id(symbol))))
     return False
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 
 from msgspec import Struct
 
+from warplint.memo import remembered
 from warplint.ops import SPECS
 from warplint.threads.facts import Condition, Event, Roles, Uniformity, warps_of
 from warplint_rules._say import narrowing, reached
@@ -45,7 +45,8 @@ def gap(roles: Roles, event: Event, group: int, *, exited_count: bool) -> Gap | 
     absent = expected(roles, event, group) & ~reach.threads
     if absent:
         return Gap(event, absent)
-    for guard in event.guards:
+    for guard in event.guards if reach.varies and reach.split < level else ():
+        # (A reach that keeps the groups whole stays so, whatever the else of an elected lane was on the way to it.)
         if divides(roles.kernel, guard, level):
             return Gap(event, 0, guard)
         if exited_count and leaves(roles.kernel, guard, level):
@@ -62,7 +63,7 @@ def expected(roles: Roles, event: Event, group: int, *, alive: bool = True) -> i
     return _groups(event.reach.threads, group) & (event.live if alive else roles.everyone)
 
 
-@lru_cache(maxsize=1024)
+@remembered(1024)
 def _groups(threads: int, group: int) -> int:
     """The set with every group of `group` consecutive threads made whole of which it holds one."""
     full = (1 << group) - 1

@@ -40,8 +40,10 @@ import itertools
 from collections.abc import Iterator
 
 from warplint.finding import Finding, Level, Symptom
+from warplint.machine import Execution
 from warplint.rule import Rule
 from warplint.threads.facts import Event, Roles
+from warplint_rules._hazards import faults
 from warplint_rules._say import (
     Reporter,
     condition_place,
@@ -58,7 +60,7 @@ from warplint_rules._say import (
 from warplint_rules.participation._balance import Imbalance, compare
 from warplint_rules.participation._lanes import by_cause, gap
 
-RULE = Rule(Level.ERROR, Symptom.DEADLOCK)
+RULE = Rule(Level.ERROR, Symptom.DEADLOCK, executes=True, spoils="schedule")
 SAY = Reporter(__name__, RULE)
 
 
@@ -88,6 +90,25 @@ def check(roles: Roles) -> Iterator[Finding]:
             why="The `.aligned` form is one operation of the whole warp; with lanes missing its effect is undefined.",
             remedy="Let all lanes of the warp execute it, or use the form without `.aligned`.",
             related=guard_places(roles, event.guards)[-3:],
+        )
+
+
+def check_execution(execution: Execution) -> Iterator[Finding]:
+    """A barrier to which only some CTAs of the cluster come (a guard on the cluster rank)."""
+    for fault in faults(execution, "cluster-barrier-unmatched"):
+        roles = execution.roles
+        most, least, other = fault.detail.split()
+        event = next((e for e in roles.of("barrier.cluster.arrive") if e.op.span == fault.span), None)
+        yield SAY.at(
+            roles,
+            event or fault.span,
+            f"CTA {fault.who.cta} of the cluster arrives here and CTA {other} never does: they execute the cluster "
+            f"barrier {most} and {least} times.",
+            why="Every thread of the cluster that has not exited must arrive once per phase: a CTA that comes alone "
+            "meets the others at their next barrier, phases no longer mean the same to both, and in the end it waits "
+            "for a CTA that has left (a launch failure or a hang on an H200).",
+            remedy="Move the cluster barrier out of the branch, so that every CTA of the cluster executes it.",
+            related=[] if fault.other is None else [location(roles, fault.other, "both CTAs come here")],
         )
 
 

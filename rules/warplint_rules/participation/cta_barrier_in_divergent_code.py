@@ -58,7 +58,7 @@ from warplint_rules._say import (
 )
 from warplint_rules.participation._balance import Imbalance, Split, balance, granularity
 
-RULE = Rule(Level.ERROR, Symptom.DEADLOCK, guide=True, supersedes=("exit-before-cta-barrier",))
+RULE = Rule(Level.ERROR, Symptom.DEADLOCK, guide=True, supersedes=("exit-before-cta-barrier",), spoils="schedule")
 SAY = Reporter(__name__, RULE)
 
 
@@ -68,6 +68,8 @@ def check(roles: Roles) -> Iterator[Finding]:
     said: set[int] = set()
     for imbalance in found.imbalances:
         fresh = [event for event in sites(imbalance.events) if id(event.op) not in said]
+        if imbalance.later is None:  # waves that have ended do not count, as AMD documents for its own instruction
+            fresh = [event for event in fresh if event.name != "amd.s_barrier"]
         if fresh:
             said.update(id(event.op) for event in fresh)
             yield _missed(roles, imbalance, fresh)

@@ -49,6 +49,8 @@ def check(roles: Roles) -> Iterator[Finding]:
     """Each return on which the threads of the block disagree, with the barriers behind it."""
     left: dict[int, tuple[Condition, list[Event]]] = {}
     for event in barriers(roles):
+        if event.name == "amd.s_barrier":
+            continue  # a wave that has ended is not waited for, and any lane of a wave arrives for it: by design
         for guard in event.guards:
             if leaves(roles.kernel, guard) and not _traps(guard.stmt):
                 left.setdefault(id(guard.stmt or guard), (guard, []))[1].append(event)

@@ -61,7 +61,7 @@ from warplint_rules._say import Reporter, guard_places, location, reached, spell
 from warplint_rules.participation._dataflow import uniform_over
 from warplint_rules.participation._lanes import cause, once, with_participation
 
-RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, guide=True)
+RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, guide=True, spoils="schedule")
 SAY = Reporter(__name__, RULE)
 
 # Barrier initialisation by many threads has a rule of its own, which knows how initialisations are grouped.

@@ -43,7 +43,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from warplint.finding import Finding, Level, Symptom
-from warplint.program.ir import Break, Exit, If, Loop, Symbol, walk
+from warplint.program.ir import Break, Exit, If, Loop, Seq, Stmt, Symbol, children
 from warplint.rule import Rule
 from warplint.source import Span
 from warplint.threads.facts import LoopFact, Reach, Roles, Uniformity, UseFact, WriteFact
@@ -55,6 +55,7 @@ RULE = Rule(
     Symptom.DEADLOCK,
     guide=True,
     supersedes=("cta-barrier-in-divergent-code", "uniform-branch-on-divergent-value"),
+    spoils="schedule",
 )
 SAY = Reporter(__name__, RULE)
 
@@ -146,9 +147,18 @@ def _ends_by_data(loop: LoopFact) -> bool:
     if not isinstance(loop.stmt, Loop):
         return True
     tests = [loop.stmt.test] if loop.stmt.test is not None else []
-    for inner in walk(loop.stmt.body):
-        if isinstance(inner, If) and any(isinstance(jump, (Break, Exit)) for jump in walk(inner)):
-            tests.append(inner.test)
+    # Each statement with the `if`s around it: those around a jump decide whether it is taken.
+    stack: list[tuple[Stmt, tuple[If, ...]]] = [(loop.stmt.body, ())]
+    while stack:
+        inner, ifs = stack.pop()
+        if isinstance(inner, Seq):
+            stack.extend((one, ifs) for one in inner.body)
+            continue
+        if isinstance(inner, (Break, Exit)):
+            tests.extend(one.test for one in ifs)
+        elif isinstance(inner, If):
+            ifs = (*ifs, inner)
+        stack.extend((seq, ifs) for seq in children(inner))
     return any(looks_at_data(test.expr) for test in tests)
 
 

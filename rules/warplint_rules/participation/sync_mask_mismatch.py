@@ -36,7 +36,7 @@ from warplint.threads.facts import Event, Known, Roles, Uniformity
 from warplint_rules._say import Reporter, guard_places, lanes_of, reached, spelled, under, who
 from warplint_rules.participation._lanes import with_participation
 
-RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT)
+RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, spoils="schedule")
 SAY = Reporter(__name__, RULE)
 
 _MASKED = with_participation("warp_mask")

@@ -76,6 +76,7 @@ RULE = Rule(
     Symptom.CRASH,
     guide=True,
     supersedes=("sync-mask-mismatch", "uniform-branch-on-divergent-value"),
+    spoils="schedule",
 )
 SAY = Reporter(__name__, RULE)
 

@@ -56,7 +56,7 @@ from warplint_rules._say import (
 )
 from warplint_rules.participation._lanes import Gap, by_cause, gap, with_participation
 
-RULE = Rule(Level.ERROR, Symptom.DEADLOCK)
+RULE = Rule(Level.ERROR, Symptom.DEADLOCK, spoils="schedule")
 SAY = Reporter(__name__, RULE)
 
 _GROUP = with_participation("warpgroup_all")

@@ -44,7 +44,7 @@ from warplint.threads.facts import Roles
 from warplint_rules._say import Reporter, location, spelled, under, who
 from warplint_rules.registers._counts import WARPGROUP, Request, by_warp
 
-RULE = Rule(Level.ERROR, Symptom.DEADLOCK)
+RULE = Rule(Level.ERROR, Symptom.DEADLOCK, spoils="schedule")
 SAY = Reporter(__name__, RULE)
 
 

@@ -43,7 +43,7 @@ from warplint.threads.facts import Roles
 from warplint_rules._say import Reporter, line, location, spelled
 from warplint_rules.registers._counts import WARPGROUP, Request, at_entry, by_warp
 
-RULE = Rule(Level.ERROR, Symptom.DEADLOCK)
+RULE = Rule(Level.ERROR, Symptom.DEADLOCK, spoils="schedule")
 SAY = Reporter(__name__, RULE)
 
 

@@ -76,7 +76,7 @@ from warplint.threads.facts import AccessFact, Event, LoopFact, Roles
 from warplint_rules._say import Reporter, line, location, sites, spelled, who
 from warplint_rules.participation._balance import barriers
 
-RULE = Rule(Level.ERROR, Symptom.DEADLOCK, supersedes=("smem-race",))
+RULE = Rule(Level.ERROR, Symptom.DEADLOCK, supersedes=("smem-race",), spoils="schedule")
 SAY = Reporter(__name__, RULE)
 
 _MAX_NODES = 500

@@ -41,10 +41,10 @@ from warplint_rules._spins import spins
 RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True, supersedes=("smem-race", "missing-syncwarp"))
 SAY = Reporter(__name__, RULE)
 
-_FENCES = ("fence.acq_rel.*",)
+_FENCES = ("fence.acq_rel.*", "amd.fence")
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """Unordered accesses with a fence and no barrier between them in the text."""
     fences = list(reached(execution.roles, *_FENCES))
     if not fences or spins(execution.roles):

@@ -47,7 +47,7 @@ SAY = Reporter(__name__, RULE)
 _MAX_NODES = 2_000
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """Ordinary accesses of different lanes of one warp that nothing joins."""
     if execution.roles.kernel.is_amd or spins(execution.roles):
         return  # lanes of a wave run in lockstep there; spin flags order accesses in ways that are not followed

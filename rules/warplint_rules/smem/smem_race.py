@@ -32,8 +32,10 @@ from collections.abc import Iterator
 
 from warplint.finding import Finding, Level, Symptom
 from warplint.machine import Execution
-from warplint.machine.memory import Hazard, Order
+from warplint.machine.memory import Access, Hazard, Order
 from warplint.rule import Rule
+from warplint.source import Span
+from warplint.threads.facts import Event
 from warplint_rules._executed import at, hazards, made_by, place, storage
 from warplint_rules._say import Reporter
 
@@ -41,25 +43,63 @@ RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True)
 SAY = Reporter(__name__, RULE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
-    """Ordinary accesses of different warps with no order between them."""
+def check_execution(execution: Execution) -> Iterator[Finding]:
+    """Ordinary accesses of different warps with no order between them; each pair of places once."""
+    said: set[frozenset[Span]] = set()
     for _, hazard in hazards(execution, _ordinary):
-        first, second = hazard.first, hazard.second
-        kind = {(True, False): "read", (False, True): "overwrite", (True, True): "overwrite"}[first.write, second.write]
-        earlier = "write" if first.write else "read"
-        same = "the same place" if first.span == second.span else f"line {at(execution, first.span)}"
-        yield SAY.at(
-            execution.roles,
-            second.span,
-            f"The {second.what} by {made_by(execution, second)} may {kind} {storage(second)} before the {earlier} at "
-            f"{same} has happened: nothing orders the two.",
-            threads=made_by(execution, second),
-            why="The threads belong to different warps, which run in any order: the value seen depends on the schedule "
-            "and changes from run to run.",
-            remedy="Put a barrier that all threads of both accesses execute between them"
-            + (" (at the end of the loop body, too)." if first.span.start >= second.span.start else "."),
-            related=[place(execution, first, f"the {earlier} it is not ordered after")],
-        )
+        pair = frozenset((hazard.first.span, hazard.second.span))
+        if pair not in said:
+            said.add(pair)
+            yield (_of_ctas if hazard.first.cta != hazard.second.cta else _of_warps)(execution, hazard)
+
+
+def _of_warps(execution: Execution, hazard: Hazard) -> Finding:
+    first, second = hazard.first, hazard.second
+    kind = {(True, False): "read", (False, True): "overwrite", (True, True): "overwrite"}[first.write, second.write]
+    earlier = "write" if first.write else "read"
+    same = "the same place" if first.span == second.span else f"line {at(execution, first.span)}"
+    return SAY.at(
+        execution.roles,
+        second.span,
+        f"The {second.what} by {made_by(execution, second)} may {kind} {storage(second)} before the {earlier} at "
+        f"{same} has happened: nothing orders the two.",
+        threads=made_by(execution, second),
+        why="The threads belong to different warps, which run in any order: the value seen depends on the schedule "
+        "and changes from run to run.",
+        remedy="Put a barrier that all threads of both accesses execute between them"
+        + (" (at the end of the loop body, too)." if first.span.start >= second.span.start else "."),
+        related=[place(execution, first, f"the {earlier} it is not ordered after")],
+    )
+
+
+def _of_ctas(execution: Execution, hazard: Hazard) -> Finding:
+    """Which of two CTAs came first in the execution says nothing: the remote access is the one to look at."""
+    far, near = hazard.second, hazard.first
+    if far.region.cta == far.cta:
+        far, near = near, far
+    return SAY.at(
+        execution.roles,
+        far.span,
+        f"The {far.what} by {made_by(execution, far)} reaches {storage(far)} of CTA {far.region.cta}, and nothing "
+        f"orders it with the {near.what} of {made_by(execution, near)} (line {at(execution, near.span)}).",
+        threads=made_by(execution, far),
+        why="The CTAs of a cluster run in any order: the access may come before or after the other one, and the value "
+        "seen changes from run to run.",
+        remedy="Put a cluster barrier (`barrier.cluster.arrive` and `wait`) between the two"
+        + (", and in a loop one at the end of its body as well." if _looped(execution, far, near) else "."),
+        related=[place(execution, near, "not ordered with it")],
+    )
+
+
+def _looped(execution: Execution, far: Access, near: Access) -> bool:
+    """Both stand in one loop, so that each comes before the other."""
+    loops = [
+        {id(loop) for loop in fact.loops}
+        for access in (far, near)
+        for fact in (*execution.roles.events, *execution.roles.accesses)
+        if (fact.op.span if isinstance(fact, Event) else fact.span) == access.span
+    ]
+    return len(loops) > 1 and bool(set.intersection(*loops))
 
 
 def _ordinary(hazard: Hazard) -> bool:

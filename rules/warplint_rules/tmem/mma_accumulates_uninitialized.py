@@ -180,7 +180,7 @@ RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, guide=True, executes=True)
 SAY = Reporter(__name__, RULE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """One finding per MMA that reads columns before anything wrote them."""
     for fault in faults(execution, "accumulates-uninitialised"):
         yield SAY.at(

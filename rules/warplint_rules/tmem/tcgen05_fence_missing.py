@@ -177,13 +177,13 @@ from warplint_rules._executed import at, hazards, made_by, storage
 from warplint_rules._say import Reporter, location, reached, sites
 from warplint_rules._words import WAITS
 
-RULE = Rule(Level.WARNING, Symptom.WRONG_RESULT, guide=True, executes=True)
+RULE = Rule(Level.WARNING, Symptom.WRONG_RESULT, guide=True, executes=True, local=True)
 SAY = Reporter(__name__, RULE)
 
 _KINDS = (Order.NO_AFTER_FENCE, Order.NO_BEFORE_FENCE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """One finding for the whole kernel; every place is related."""
     found = [hazard for _, hazard in hazards(execution, lambda hazard: hazard.order in _KINDS)]
     if not found:

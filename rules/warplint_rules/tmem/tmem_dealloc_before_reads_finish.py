@@ -84,15 +84,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warplint.finding import Finding, Level, Symptom
+from warplint.machine import Execution
+from warplint.machine.memory import Hazard, Order
 from warplint.rule import Rule
+from warplint.source import Span
 from warplint.threads.facts import Event, Roles
-from warplint_rules._order import order_of
+from warplint_rules._executed import at, hazards, made_by, place
+from warplint_rules._order import CTA_BARRIERS, order_of
 from warplint_rules._say import Reporter, guard_places, line, location, sites, spelled, under
 from warplint_rules._say import warps as warps_text
-from warplint_rules._tmem import tmem
+from warplint_rules._tmem import ACCESSES, tmem
 from warplint_rules._words import exclusive, warps
 
-RULE = Rule(Level.ERROR, Symptom.CRASH, guide=True)
+RULE = Rule(
+    Level.ERROR,
+    Symptom.CRASH,
+    guide=True,
+    executes=True,
+    supersedes=("cluster-exit-before-peer-done", "async-data-used-before-wait"),
+)
 SAY = Reporter(__name__, RULE)
 
 
@@ -115,6 +125,61 @@ def check(roles: Roles) -> Iterator[Finding]:
                 late.append((access, others))
         if late:
             yield _finding(roles, dealloc, late)
+
+
+def check_execution(execution: Execution) -> Iterator[Finding]:
+    """One finding per deallocation that some access, of the peer CTA too, may still be under way at."""
+    late: dict[Span, list[Hazard]] = {}
+    for _, hazard in hazards(execution, _freed_early):
+        late.setdefault(hazard.second.span, []).append(hazard)
+    for found in late.values():
+        yield _freed(execution, found)
+
+
+def _freed_early(hazard: Hazard) -> bool:
+    first = hazard.first
+    # A load of the same threads that nobody has waited for is `tmem-load-not-waited`.
+    return (
+        hazard.second.what == "tcgen05.dealloc"
+        and first.what in ACCESSES
+        and not first.pending
+        and hazard.order in (Order.UNJOINED, Order.INCOMPLETE)
+    )
+
+
+def _freed(execution: Execution, found: list[Hazard]) -> Finding:
+    roles, dealloc = execution.roles, found[0].second
+    first = max(found, key=lambda hazard: hazard.first.span.start).first
+    peer = first.cta != dealloc.cta
+    events = [event for event in sites(roles.of("tcgen05.dealloc")) if event.op.span == dealloc.span]
+    before = [event for event in roles.of(*CTA_BARRIERS) if event.op.span.end <= dealloc.span.start]
+    kind = "a cluster barrier" if peer else "a CTA barrier"
+    nothing = "nothing shows that it has completed" if first.done else "nothing joins them after it"
+    commits = [event for event in sites(roles.of("tcgen05.commit")) if event.op.span.start > first.span.start]
+    return SAY.at(
+        roles,
+        events[0] if events else dealloc.span,
+        f"The tcgen05.dealloc by {made_by(execution, dealloc)} may come while the {first.what} by "
+        f"{made_by(execution, first)} (line {at(execution, first.span)}) is still under way: {nothing}.",
+        threads=made_by(execution, dealloc),
+        why="The columns may be given to another block while they are still used: foreign data is read, or the access "
+        "faults." + (" With `cta_group::2` the deallocation is one operation of both CTAs." if peer else ""),
+        remedy=f"Put `tcgen05.fence::before_thread_sync`, {kind} that all users of tensor memory reach, and "
+        "`tcgen05.fence::after_thread_sync` in front of the deallocation.",
+        related=[
+            *(guard_places(roles, events[0].guards[:2]) if events else ()),
+            *(
+                location(roles, event.op.span, f"this joins one CTA only: {kind} belongs here")
+                for event in before[-1:]
+                if peer
+            ),
+            *(location(roles, event.op.span, "completes here") for event in commits[:1] if first.done),
+            *(
+                place(execution, one, "not ordered before the deallocation")
+                for one in {hazard.first.span: hazard.first for hazard in found}.values()
+            ),
+        ],
+    )
 
 
 def _unordered(roles: Roles, access: Event, dealloc: Event) -> int:

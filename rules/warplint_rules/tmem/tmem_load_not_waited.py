@@ -180,11 +180,11 @@ from warplint_rules._executed import at, made_by, place, storage
 from warplint_rules._hazards import grouped
 from warplint_rules._say import Reporter, location
 
-RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True)
+RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True, local=True)
 SAY = Reporter(__name__, RULE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """Loads whose registers are used only after the release; all others of the kernel are one warning."""
     used_first: list[tuple[Access, Hazard]] = []
     for first, hazards in grouped(execution, _running):

@@ -168,11 +168,11 @@ from warplint_rules._executed import at, made_by, place, storage
 from warplint_rules._hazards import grouped
 from warplint_rules._say import Reporter
 
-RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True)
+RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True, local=True)
 SAY = Reporter(__name__, RULE)
 
 
-def check(execution: Execution) -> Iterator[Finding]:
+def check_execution(execution: Execution) -> Iterator[Finding]:
     """One finding per store that is overtaken by an access."""
     for first, hazards in grouped(
         execution, lambda hazard: hazard.order is Order.INCOMPLETE and hazard.first.what == "tcgen05.st"
