@@ -89,9 +89,8 @@ def check_execution(execution: Execution) -> Iterator[Finding]:
         yield SAY.at(
             execution.roles,
             cause.span,
-            f"Nobody waits for barrier `{record.label}`, on which {len(record.phases)} phase"
-            f"{'s' if len(record.phases) != 1 else ''} of asynchronous work complete (line "
-            f"{at(execution, cause.others[0])}).",
+            f"Nobody waits for barrier `{record.label}`, on which asynchronous work completes {len(record.phases)} phase"
+            f"{'s' if len(record.phases) != 1 else ''} (line {at(execution, cause.others[0])}).",
             why="What completes on it is used while it may still be under way: stale or partial data.",
             remedy=REMEDY,
             related=[

@@ -16,7 +16,7 @@ Where nothing of this is established, the blocked state itself is reported as a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -62,12 +62,17 @@ def causes(execution: Execution) -> tuple[Cause, ...]:
     for outcome in execution.outcomes:
         if established(outcome) and _counted(execution, outcome):
             for cause in _outcome(execution, outcome):
-                found.setdefault((cause.rule, cause.span), cause)
+                # A count that is wrong is wrong at its initialisation, wherever other scenarios show it.
+                counted = cause.record is not None and cause.rule == "mbarrier-arrival-count-mismatch"
+                found.setdefault((cause.rule, cause.record.init if counted and cause.record else cause.span), cause)
     latent = [cause for cause in found.values() if cause.kind == "latent"]
     chosen = [cause for cause in found.values() if cause.kind != "latent"]
     if latent and not chosen:
         # One habit of the kernel, one finding: the other places are related ones.
         chosen = [replace(latent[0], others=tuple(cause.span for cause in latent[1:]))]
+    unwaited = [cause for cause in chosen if cause.kind == "no-wait"]
+    if unwaited:
+        chosen = unwaited  # who never waits runs ahead of everybody: what goes wrong then is the consequence
     if any(cause.rule != "protocol-deadlock" for cause in chosen):
         chosen = [cause for cause in chosen if cause.rule != "protocol-deadlock"]
     return tuple(chosen)
@@ -266,8 +271,18 @@ def _never_waited(execution: Execution, outcome: Outcome) -> Iterator[Cause]:
         users = ("tcgen05.mma", "wgmma.mma_async") if "copy" in completed else ("tcgen05.ld", "tcgen05.cp")
         use = next(execution.roles.of(*users), None)
         made = tuple(dict.fromkeys(arrival.span for arrival in record.phases[0]))
-        if use is not None:
-            yield Cause("async-data-used-before-wait", use.op.span, outcome, record, None, "no-wait", made)
+        span = use.op.span if use is not None else _racing(outcome, made)
+        if span is not None:
+            yield Cause("async-data-used-before-wait", span, outcome, record, None, "no-wait", made)
+
+
+def _racing(outcome: Outcome, copies: Sequence[Span]) -> Span | None:
+    """An ordinary access that nothing orders with one of the copies."""
+    for hazard in outcome.hazards:
+        for one, other in ((hazard.first, hazard.second), (hazard.second, hazard.first)):
+            if one.span in copies and other.span not in copies:
+                return other.span
+    return None
 
 
 def _starts(execution: Execution, outcome: Outcome) -> Iterator[Cause]:

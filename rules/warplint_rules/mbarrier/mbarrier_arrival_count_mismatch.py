@@ -115,9 +115,11 @@ def _under(execution: Execution, cause: Cause) -> Finding:
             f"in a phase: {described(execution, record.current)}."
         )
         remedy = (
-            f"Initialise it with {got}, or let all {record.count} threads arrive; if one arrival speaks for a "
-            "group, join "
-            "the group first."
+            f"Initialise it with {got}, or let all {record.count} threads arrive; if one arrival speaks for a group, "
+            "join the group first."
+            if got < record.count
+            else f"Initialise it with {got}, or let {record.count} of the threads arrive, each for a group that it has "
+            "joined first."
         )
     return SAY.at(
         execution.roles,
@@ -160,17 +162,29 @@ def _over(execution: Execution, cause: Cause) -> Finding:
     record = cause.record
     assert record is not None
     arrival = next(a for kind, a in record.faults if kind == "over-arrival")
-    before = sum(a.count for a in record.current if a is not arrival)
+    again = any(
+        a is not arrival and a.count and (a.span, a.cta, a.threads) == (arrival.span, arrival.cta, arrival.threads)
+        for a in (*record.current, *(earlier for phase in record.phases for earlier in phase))
+    )
+    message = (
+        f"Barrier `{record.label}` is initialised with {record.count}, and its phase has all of them when "
+        f"more arrive: {described(execution, [arrival])}."
+    )
+    if again:
+        message += " The same threads have arrived for an earlier round: nothing makes them wait until it is over."
+        remedy = "Wait for the barrier that hands the slot back before arriving on it for the next round."
+    else:
+        remedy = (
+            "Let only as many threads arrive as the count says (guard the arrive or elect one thread), or raise the "
+            "count."
+        )
     return SAY.at(
         execution.roles,
         cause.span,
-        f"Barrier `{record.label}` is initialised with {record.count} and gets {before + arrival.count} "
-        "arrivals in one "
-        f"phase: {arrival.count} from here, by {described(execution, [arrival])}.",
+        message,
         why="The pending count passes below zero: the phase bits are corrupted or the kernel ends with a launch "
         "failure.",
-        remedy="Let only as many threads arrive as the count says (guard the arrive or elect one thread), or "
-        "raise the count.",
+        remedy=remedy,
         related=[location(execution.roles, record.init, f"initialised with {record.count}")],
         steps=steps(execution, cause.outcome, target=record.key),
     )
