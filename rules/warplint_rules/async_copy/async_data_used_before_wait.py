@@ -89,7 +89,7 @@ def check_execution(execution: Execution) -> Iterator[Finding]:
         yield SAY.at(
             execution.roles,
             cause.span,
-            f"Nobody waits for barrier `{record.label}`, on which asynchronous work completes {len(record.phases)} phase"
+            f"Nobody waits for barrier `{record.label}`, on which copies or MMAs end {len(record.phases)} phase"
             f"{'s' if len(record.phases) != 1 else ''} (line {at(execution, cause.others[0])}).",
             why="What completes on it is used while it may still be under way: stale or partial data.",
             remedy=REMEDY,
