@@ -103,7 +103,7 @@ class Fault(Struct, frozen=True):
 
     kind: str
     """`named-count-differs` (named barriers); `uninitialised`, `reinitialised`,
-    `initialised-by-many`,
+    `initialised-by-many`, `barrier-storage` (an access to the bytes of a valid mbarrier; `other` is its init),
     `used-before-init`, `used-before-init-fence` (mbarriers: the init is not released to the other CTA), `inval-in-use`;
     `cluster-re-arrival`, `cluster-wait-without-arrive`, `cluster-barrier-unmatched` (a CTA arrives where another that
     takes part as well never does; detail: how often each, and which);

@@ -8,6 +8,7 @@ from warplint.machine import values as v
 from warplint.machine.agent import Agent, Wait
 from warplint.machine.compile import Instruction
 from warplint.machine.footprint import Access, Counted, Lanes, Proxy, Region
+from warplint.machine.outcome import Fault, Party
 from warplint.machine.slicing import ORDINARY
 from warplint.machine.slots import remote, stage_stride
 from warplint.machine.strands import Strand
@@ -17,6 +18,8 @@ from warplint.program import ir
 from warplint.source import Span
 
 MAX_HAZARDS = 400
+WORD = 8
+"""Bytes of an mbarrier object (PTX ISA, mbarrier: .b64)."""
 
 
 def region_of(world: World, agent: Agent, place: v.Place) -> Region | None:
@@ -105,11 +108,30 @@ def record(world: World, access: Access, strands: list[Strand]) -> None:
     """Enter an access into the history and keep the hazards it shows."""
     if world.observer is not None:
         world.observer.touched(access)
+    words = world.barrier_words.get((access.region.cta, access.region.key))
+    if words and access.exact and not access.inferred and not access.tensor:
+        _over_barriers(world, access, words)
     for hazard in world.memory.access(access, strands):
         if hazard.first.what == hazard.second.what == "tcgen05.dealloc":
             continue
         if len(world.outcome.hazards) < MAX_HAZARDS:
             world.outcome.hazards.append(hazard)
+
+
+def _over_barriers(world: World, access: Access, words: dict[int, Span]) -> None:
+    """An access to the bytes of an mbarrier that is still valid (PTX ISA, mbarrier.inval: invalidate it first)."""
+    for offset, span in words.items():
+        if not (access.lo < offset + WORD and offset < access.hi):
+            continue
+        if access.offsets is not None and not any(
+            offset - access.width < at < offset + WORD for _, at in access.offsets
+        ):
+            continue
+        if not any(f.kind == "barrier-storage" and f.span == access.span for f in world.outcome.faults):
+            name = f"{access.region.name}+{offset}" if offset else access.region.name
+            who = Party(access.cta, access.threads)
+            world.outcome.faults.append(Fault("barrier-storage", who, access.span, name, span))
+        return
 
 
 def store(
