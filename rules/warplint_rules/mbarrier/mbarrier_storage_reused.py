@@ -77,7 +77,7 @@ from warplint.rule import Rule
 from warplint_rules._executed import established, party
 from warplint_rules._say import Reporter, location
 
-RULE = Rule(Level.WARNING, Symptom.WRONG_RESULT, executes=True)
+RULE = Rule(Level.WARNING, Symptom.WRONG_RESULT, executes=True, last_resort=True)
 SAY = Reporter(__name__, RULE)
 
 
