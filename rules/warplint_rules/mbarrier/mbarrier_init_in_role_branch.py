@@ -171,10 +171,16 @@ def _needed(roles: Roles, dead: Site) -> bool:
     done = {word for site in known.inits for word, _ in site.words or ()}
     if words:
         missing = words - done
-        return any(
-            use.symbol is dead.symbol and (use.words is None or any(word in missing for word, _ in use.words))
-            for use in known.uses
-        )
+        others = any(site.symbol is dead.symbol for site in known.inits)
+        for use in known.uses:
+            if use.symbol is not dead.symbol:
+                continue
+            if use.words is not None:
+                if any(word in missing for word, _ in use.words):
+                    return True
+            elif not others:  # else the unknown word may be one of those that are initialised
+                return True
+        return False
     return not known.inits and any(use.symbol is dead.symbol for use in known.uses)
 
 

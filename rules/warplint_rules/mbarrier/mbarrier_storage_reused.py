@@ -93,20 +93,15 @@ def check_execution(execution: Execution) -> Iterator[Finding]:
 
 def _finding(execution: Execution, fault: Fault) -> Finding:
     who = party(execution, fault.who)
-    message = (
-        f"{who} use the memory of `{fault.detail}` for data while it is still a valid mbarrier: no `mbarrier.inval` "
-        "has ended it."
-        if fault.kind == "barrier-storage"
-        else f"{who} initialise `{fault.detail}` again while it is still a valid mbarrier: no `mbarrier.inval` has "
-        "ended it."
-    )
+    what = "used for data" if fault.kind == "barrier-storage" else "initialised again"
+    message = f"The memory of `{fault.detail}` is {what} by {who} while it is still a valid mbarrier."
     return SAY.at(
         execution.roles,
         fault.span,
-        message[:1].upper() + message[1:],
+        message,
         threads=who,
-        why="The word is an opaque object until it is invalidated: what still completes on it writes into the new "
-        "contents, and the new contents are taken for its counts.",
+        why="The word is an opaque object until `mbarrier.inval` has ended it: what still completes on it writes into "
+        "the new contents, and the new contents are taken for its counts.",
         remedy="Let one thread execute `mbarrier.inval` after a barrier behind the last use, and put a barrier before "
         "the memory is used again; or give the barrier memory of its own.",
         related=[location(execution.roles, fault.other, "initialised here")] if fault.other is not None else [],

@@ -90,7 +90,7 @@ from warplint_rules._say import Reporter, line, location, spelled, who
 from warplint_rules._tmem import Slot, slot_reads, tmem, written_slots
 from warplint_rules._words import WORD_BYTES, barriers, names
 
-RULE = Rule(Level.WARNING, Symptom.WRONG_RESULT)
+RULE = Rule(Level.WARNING, Symptom.WRONG_RESULT, supersedes=("mbarrier-storage-reused",))
 SAY = Reporter(__name__, RULE)
 
 SLOT_BYTES = 4

@@ -8,6 +8,7 @@ from warplint.machine import values as v
 from warplint.machine.agent import Agent, Wait
 from warplint.machine.compile import Instruction
 from warplint.machine.footprint import Access, Counted, Lanes, Proxy, Region
+from warplint.machine.memory import Hazard
 from warplint.machine.outcome import Fault, Party
 from warplint.machine.slicing import ORDINARY
 from warplint.machine.slots import remote, stage_stride
@@ -109,13 +110,27 @@ def record(world: World, access: Access, strands: list[Strand]) -> None:
     if world.observer is not None:
         world.observer.touched(access)
     words = world.barrier_words.get((access.region.cta, access.region.key))
-    if words and access.exact and not access.inferred and not access.tensor:
+    if words and access.exact and not access.inferred and not access.tensor and access.what != "mbarrier.init":
         _over_barriers(world, access, words)
     for hazard in world.memory.access(access, strands):
-        if hazard.first.what == hazard.second.what == "tcgen05.dealloc":
+        if hazard.first.what == hazard.second.what == "tcgen05.dealloc" or not _certain(hazard):
             continue
         if len(world.outcome.hazards) < MAX_HAZARDS:
             world.outcome.hazards.append(hazard)
+
+
+def _certain(hazard: Hazard) -> bool:
+    """The two accesses share bytes whatever the length of a copy is that the source does not give.
+
+    The first byte of such a copy is certain. Its inferred end is only as good as the layout that it was inferred from.
+    """
+    first, second = hazard.first, hazard.second
+    if first.inferred and second.inferred:
+        return first.lo == second.lo
+    for one, other in ((first, second), (second, first)):
+        if one.inferred and not other.lo <= one.lo < other.hi:
+            return False
+    return True
 
 
 def _over_barriers(world: World, access: Access, words: dict[int, Span]) -> None:
