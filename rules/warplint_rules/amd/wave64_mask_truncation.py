@@ -37,15 +37,20 @@ from warplint.finding import Finding, Level, Symptom
 from warplint.program.ir import (
     Assign,
     Binary,
+    Break,
     Cast,
     Const,
+    Continue,
     Do,
+    Exit,
     Expr,
     If,
     Kernel,
+    Leave,
     Loop,
     OpValue,
     Pure,
+    Select,
     Seq,
     Special,
     Stmt,
@@ -101,21 +106,26 @@ def check(roles: Roles) -> Iterator[Finding]:
 
 
 def _expressions(body: Stmt) -> Iterator[tuple[Stmt, Expr, bool]]:
-    """Every expression of a statement, and whether a condition on the thread index stands around it."""
+    """Every expression of a statement, and whether a condition on the thread index may keep lanes away from it."""
     stack: list[tuple[Stmt, bool]] = [(body, False)]
+    left = False
     while stack:
         stmt, guarded = stack.pop()
+        guarded = guarded or left
         match stmt:
             case Assign(value=value) | Store(value=value):
                 yield stmt, value.expr, guarded
             case Do(op=op):
                 for operand in op.operands.values():
-                    yield stmt, operand, guarded
+                    yield stmt, operand, guarded or op.predicate is not None
             case If(test=test):
                 yield stmt, test.expr, guarded
                 guarded = guarded or any(_per_lane(node) for node in _nodes(test.expr))
             case Loop(test=test) if test is not None:
                 yield stmt, test.expr, guarded
+                guarded = guarded or any(_per_lane(node) for node in _nodes(test.expr))
+            case Exit() | Leave() | Break() | Continue() if guarded:
+                left = True  # some lanes may be gone from here on
             case _:
                 pass
         below = stmt.body if isinstance(stmt, Seq) else tuple(children(stmt))
@@ -241,6 +251,12 @@ def _narrow_shifts(tree: Expr) -> Iterator[tuple[Expr, bool]]:
                 stack.append((arg, widened))
             case Binary(op=op, left=left, right=right) if op in _KEEPS_WIDTH:
                 stack += [(left, widened), (right, widened)]
+            case Select(test=test, yes=yes, no=no):
+                stack.append((test, False))
+                if not any(_per_lane(node) for node in _nodes(test)):
+                    stack += [(yes, widened), (no, widened)]
+            case Binary(op="&&" | "||", left=left):
+                stack.append((left, False))
             case _:
                 stack.extend((part, False) for part in parts(top))
 
