@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from warplint.memo import remembered
-from warplint.program.ir import Assign, Do, Element, Expr, If, Loop, OpValue, Stmt, Store, Symbol, Unknown, Var, walk
+from warplint.program.ir import (
+    Assign,
+    Do,
+    Element,
+    Expr,
+    If,
+    Loop,
+    OpValue,
+    Stmt,
+    Store,
+    Symbol,
+    Unknown,
+    Var,
+    parts,
+    walk,
+)
 from warplint.source import Span
 from warplint.threads.facts import Roles
-from warplint_rules._expr import parts
 
 _RELEASES = ("mbarrier.arrive", "bar.", "barrier.", "tcgen05.dealloc", "tcgen05.wait", "hip.__syncthreads")
 

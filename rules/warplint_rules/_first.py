@@ -24,10 +24,10 @@ from warplint.program.ir import (
     Symbol,
     Unary,
     Var,
+    parts,
     walk,
 )
 from warplint.threads.facts import Roles
-from warplint_rules._expr import parts
 
 _MAX_DEPTH = 40
 

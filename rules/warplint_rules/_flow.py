@@ -33,9 +33,9 @@ from warplint.program.ir import (
     Unknown,
     Var,
     children,
+    parts,
 )
 from warplint.threads.facts import Roles
-from warplint_rules._expr import parts
 
 _JUMPS = (Break, Continue, Leave, Exit)
 

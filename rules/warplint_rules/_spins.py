@@ -19,9 +19,9 @@ from warplint.program.ir import (
     Symbol,
     Var,
     children,
+    parts,
 )
 from warplint.threads.facts import Roles
-from warplint_rules._expr import parts
 
 _MEMORY_READS = ("ld", "atom", "cuda::")
 

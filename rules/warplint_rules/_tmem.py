@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from warplint.memo import remembered
-from warplint.program.ir import Assign, Cast, Element, Expr, Load, Operation, Symbol, Var
+from warplint.program.ir import Assign, Cast, Element, Expr, Load, Operation, Symbol, Var, parts
 from warplint.source import Span
 from warplint.threads.facts import Condition, Event, Known, LoopFact, Pointer, Reach, Roles
-from warplint_rules._expr import parts
 from warplint_rules._first import first_load, loads_before, only_assignment, order_before
 from warplint_rules._words import threads_in
 

@@ -6,8 +6,8 @@ from warplint.handoffs.barriers import Ring
 from warplint.handoffs.recorder import Moment, Site, Use
 from warplint.handoffs.scene import MEETS, WAITS, Scene, each_once, fence_words
 from warplint.handoffs.storage import NAMES, Piece, Storage
+from warplint.machine.barriers import label_of
 from warplint.machine.footprint import Order
-from warplint.machine.semantics.mbarriers import label_of
 from warplint.tables import Lifetime
 
 SAID = {

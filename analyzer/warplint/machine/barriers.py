@@ -14,9 +14,18 @@ from typing import Any
 from msgspec import Struct, field
 
 from warplint.machine.strands import raise_to
+from warplint.program import ir
 from warplint.source import Span
 
 MAX_COUNT = (1 << 20) - 1
+
+
+def label_of(key: Hashable) -> str:
+    """A barrier word for people: `bars+8`."""
+    assert isinstance(key, tuple)
+    _, base, offset = key
+    name = base.name if isinstance(base, ir.Symbol) else "shared"
+    return f"{name}+{offset}" if offset else str(name)
 
 
 class Arrival(Struct, frozen=True):

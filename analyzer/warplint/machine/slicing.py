@@ -112,27 +112,8 @@ def _nodes(tree: ir.Expr, into_loads: bool = True) -> Iterator[ir.Expr]:
     while stack:
         top = stack.pop()
         yield top
-        stack.extend(_operands(top, into_loads))
-
-
-def _operands(node: ir.Expr, into_loads: bool = True) -> tuple[ir.Expr, ...]:
-    """What an expression is directly made of, last first."""
-    match node:
-        case ir.Binary(left=left, right=right):
-            return (right, left)
-        case ir.Unary(arg=arg) | ir.Cast(arg=arg):
-            return (arg,)
-        case ir.Select(test=test, yes=yes, no=no):
-            return (no, yes, test)
-        case ir.Address(offset=offset):
-            return (offset,)
-        case ir.Load(pointer=pointer):
-            return (pointer,) if into_loads else ()
-        case ir.Element(index=index):
-            return (index,)
-        case ir.Pure(args=args):
-            return args[::-1]
-    return ()
+        if into_loads or not isinstance(top, ir.Load):
+            stack.extend(reversed(ir.parts(top)))
 
 
 def _evaluated(tree: ir.Expr) -> Iterator[tuple[ir.Expr, ir.Expr | None]]:
@@ -152,7 +133,7 @@ def _evaluated(tree: ir.Expr) -> Iterator[tuple[ir.Expr, ir.Expr | None]]:
             first = top.left if top.op == "&&" else ir.Unary("!", top.left)
             pending += [(top.right, _both(condition, first)), (top.left, condition)]
         else:
-            pending.extend((node, condition) for node in _operands(top))
+            pending.extend((node, condition) for node in reversed(ir.parts(top)))
 
 
 def _both(first: ir.Expr | None, second: ir.Expr) -> ir.Expr:

@@ -402,6 +402,20 @@ class Kernel(Struct, frozen=True, eq=False):
     """Some of its text could not be parsed."""
 
 
+def parts(expr: Expr) -> tuple[Expr, ...]:
+    """The operand expressions of an expression."""
+    match expr:
+        case Load(pointer=arg) | Unary(arg=arg) | Cast(arg=arg) | Element(index=arg) | Address(offset=arg):
+            return (arg,)
+        case Binary(left=left, right=right):
+            return (left, right)
+        case Select(test=test, yes=yes, no=no):
+            return (test, yes, no)
+        case Pure(args=args):
+            return args
+    return ()
+
+
 def children(stmt: Stmt) -> Iterator[Seq]:
     """The sequences directly inside a statement, in source order."""
     match stmt:

@@ -34,7 +34,6 @@ class Units:
 
     def of(self, kernel: ast.Function) -> Unit:
         """The tables of one kernel."""
-        at = kernel.span.end
         space = _namespace(kernel) if self.spaces else ""
         macros = [_chosen(found, kernel.span) for found in self.changing]
         constants = [_chosen(found, kernel.span) for found in self.repeated]
@@ -42,11 +41,12 @@ class Units:
         unit = self.made.get(key)
         if unit is None:
             unit = self.made[key] = Unit(self.file, self.source, self.options, is_amd=self.is_amd)
-            self._fill(unit, space, at)
-            unit.macros.update((item.name, item) for item in macros if item is not None)
-            for found in self.changing:
-                if _chosen(found, kernel.span) is None:
-                    unit.macros.pop(found[0].name, None)
+            self._fill(unit, space, kernel.span.end)
+            for found, item in zip(self.changing, macros, strict=True):
+                if item is None:
+                    del unit.macros[found[0].name]
+                else:
+                    unit.macros[item.name] = item
             unit.globals.update((item.name, item) for item in constants if item is not None)
             for name, value in defined(self.options.defines).items():
                 unit.macros[name] = ast.Macro(name, None, value, Span(0, 0))

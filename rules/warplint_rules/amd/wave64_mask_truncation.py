@@ -58,11 +58,11 @@ from warplint.program.ir import (
     Unary,
     Var,
     children,
+    parts,
 )
 from warplint.rule import Rule
 from warplint.source import Span
 from warplint.threads.facts import Roles
-from warplint_rules._expr import parts
 from warplint_rules._say import Reporter
 from warplint_rules.participation._dataflow import assignments
 

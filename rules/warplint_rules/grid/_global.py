@@ -27,10 +27,10 @@ from warplint.program.ir import (
     Symbol,
     Var,
     children,
+    parts,
 )
 from warplint.source import Span
 from warplint.threads.facts import Event, Roles, Uniformity
-from warplint_rules._expr import parts
 from warplint_rules._say import reached
 from warplint_rules.participation._balance import barriers
 from warplint_rules.participation._dataflow import uniform_over

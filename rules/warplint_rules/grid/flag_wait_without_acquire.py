@@ -29,11 +29,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warplint.finding import Finding, Level, Symptom
-from warplint.program.ir import Assign, Expr, Load, Store, walk
+from warplint.program.ir import Assign, Expr, Load, Store, parts, walk
 from warplint.rule import Rule
 from warplint.source import Span
 from warplint.threads.facts import Event, Roles
-from warplint_rules._expr import parts
 from warplint_rules._say import Reporter, line, location, reached
 from warplint_rules.grid._global import Spin, base, fences, spins
 

@@ -30,11 +30,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warplint.finding import Finding, Level, Symptom
-from warplint.program.ir import Assign, Do, If, Load, Loop, Seq, Stmt, Store, Symbol, children
+from warplint.program.ir import Assign, Do, If, Load, Loop, Seq, Stmt, Store, Symbol, children, parts
 from warplint.rule import Rule
 from warplint.source import Span
 from warplint.threads.facts import Roles
-from warplint_rules._expr import parts
 from warplint_rules._say import Reporter, line, location, reached
 from warplint_rules.grid._global import base
 

@@ -32,11 +32,10 @@ from collections.abc import Iterator
 from warplint.finding import Finding, Level, Symptom
 from warplint.machine import Execution
 from warplint.machine.memory import Hazard, Order
-from warplint.program.ir import Address, Assign, Expr, Load, Store, Symbol, walk
+from warplint.program.ir import Address, Assign, Expr, Load, Store, Symbol, parts, walk
 from warplint.rule import Rule
 from warplint.threads.facts import Pointer, Roles
 from warplint_rules._executed import at, hazards, made_by, place, storage
-from warplint_rules._expr import parts
 from warplint_rules._say import Reporter, line, location, reached, sites, spelled
 from warplint_rules._spins import spins
 from warplint_rules.participation._balance import barriers

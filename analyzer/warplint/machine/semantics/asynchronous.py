@@ -13,9 +13,9 @@ from msgspec import Struct, field
 
 from warplint.machine import values as v
 from warplint.machine.agent import Agent, Wait
-from warplint.machine.barriers import Arrival
+from warplint.machine.barriers import Arrival, label_of
 from warplint.machine.compile import Instruction
-from warplint.machine.semantics.mbarriers import check_initialised, contribute, label_of, words
+from warplint.machine.semantics.mbarriers import check_initialised, contribute, words
 from warplint.machine.semantics.memory import touch
 from warplint.machine.slots import written_run
 from warplint.machine.values import Value

@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from warplint.machine import values as v
 from warplint.machine.agent import Agent, Wait
-from warplint.machine.barriers import Arrival, Mbarrier
+from warplint.machine.barriers import Arrival, Mbarrier, label_of
 from warplint.machine.compile import Instruction
 from warplint.machine.outcome import BarrierRecord, Party, WaitRecord
 from warplint.machine.semantics.memory import touch
@@ -14,7 +14,6 @@ from warplint.machine.slots import remote
 from warplint.machine.strands import Strand
 from warplint.machine.values import Value
 from warplint.machine.world import World
-from warplint.program import ir
 from warplint.source import Span
 
 
@@ -47,14 +46,6 @@ def words(world: World, agent: Agent, operands: dict[str, Value], threads: int) 
             key = (cta, place.base, offset)
             groups[key] = groups.get(key, 0) | (1 << thread)
     return list(groups.items())
-
-
-def label_of(key: Hashable) -> str:
-    """A barrier word for people: `bars+8`."""
-    assert isinstance(key, tuple)
-    _, base, offset = key
-    name = base.name if isinstance(base, ir.Symbol) else "shared"
-    return f"{name}+{offset}" if offset else str(name)
 
 
 def _named(world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int):

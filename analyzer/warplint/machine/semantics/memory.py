@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 from warplint.machine import values as v
 from warplint.machine.agent import Agent, Wait
+from warplint.machine.barriers import label_of
 from warplint.machine.compile import Instruction
 from warplint.machine.footprint import Access, Counted, Lanes, Proxy, Region
 from warplint.machine.memory import Hazard
@@ -143,7 +144,7 @@ def _over_barriers(world: World, access: Access, words: dict[int, Span]) -> None
         ):
             continue
         if not any(f.kind == "barrier-storage" and f.span == access.span for f in world.outcome.faults):
-            name = f"{access.region.name}+{offset}" if offset else access.region.name
+            name = label_of((access.region.cta, access.region.key, offset))
             who = Party(access.cta, access.threads)
             world.outcome.faults.append(Fault("barrier-storage", who, access.span, name, span))
         return

@@ -11,11 +11,11 @@ from collections.abc import Hashable
 
 from warplint.machine import values as v
 from warplint.machine.agent import Agent, Wait
-from warplint.machine.barriers import Arrival
+from warplint.machine.barriers import Arrival, label_of
 from warplint.machine.compile import Instruction
 from warplint.machine.footprint import Access, Region
 from warplint.machine.outcome import Fault
-from warplint.machine.semantics.mbarriers import check_initialised, contribute, in_turn, label_of, words
+from warplint.machine.semantics.mbarriers import check_initialised, contribute, in_turn, words
 from warplint.machine.semantics.memory import record, touch
 from warplint.machine.slots import consume, remote, tensor_written
 from warplint.machine.values import Value
