@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -39,26 +40,62 @@ def _data(info: RuleInfo) -> dict[str, Any]:
 @click.option(
     "--json", "as_json", is_flag=True, help="Write JSON (schema `warplint-rules/1`) with each rule's full text."
 )
-def list_rules(as_json: bool) -> int:
+@click.option("--markdown", is_flag=True, help="Write a Markdown page with each rule's full text (docs/RULES.md).")
+def list_rules(as_json: bool, markdown: bool) -> int:
     """List the rules: name, level, symptom and what they find."""
     infos = _infos()
+    if as_json and markdown:
+        raise click.UsageError("--json and --markdown exclude each other")
+    if markdown:
+        click.echo(_markdown(infos))
+        return 0
     if as_json:
         import json
 
         click.echo(json.dumps({"schema": "warplint-rules/1", "rules": [_data(info) for info in infos]}, indent=2))
         return 0
-    families: dict[str, list[RuleInfo]] = {}
-    for info in infos:
-        families.setdefault(info.family, []).append(info)
+    families = _families(infos)
     if sys.stdout.isatty():
         _table(families)
         return 0
     width = max((len(info.slug) for info in infos), default=4)
-    for family in sorted(families):
+    for family, members in families.items():
         click.echo(f"{family}:")
-        for info in families[family]:
+        for info in members:
             click.echo(f"  {info.slug:<{width}}  {info.level.value:<7}  {info.symptom.value:<12}  {info.summary}")
     return 0
+
+
+def _families(infos: Iterable[RuleInfo]) -> dict[str, list[RuleInfo]]:
+    families: dict[str, list[RuleInfo]] = {}
+    for info in infos:
+        families.setdefault(info.family, []).append(info)
+    return dict(sorted(families.items()))
+
+
+def _markdown(infos: Iterable[RuleInfo]) -> str:
+    """All rules as one page: a table with links, then each rule with why, a wrong and a right example."""
+    families = _families(infos)
+    lines = [
+        "# Rules",
+        "",
+        "Written by `warplint rules --markdown` from the rules' own texts. Each Bad and each Good is executed as a test:",
+        "its rule reports the first and is silent on the second. `warplint explain RULE` prints one of them.",
+        "",
+    ]
+    for family, members in families.items():
+        lines += [f"**{family}**", "", "| rule | level | symptom | finds |", "|---|---|---|---|"]
+        for info in members:
+            found = info.summary.replace("|", "\\|")
+            lines.append(f"| [{info.slug}](#{info.slug}) | {info.level.value} | {info.symptom.value} | {found} |")
+        lines.append("")
+    for family, members in families.items():
+        lines += [f"# {family}", ""]
+        for info in members:
+            lines += [f"## {info.slug}", "", f"{info.summary}.", "", f"*{_facts(info)}*", "", info.why, ""]
+            for title, code in (("Bad", info.bad), ("Good", info.good)):
+                lines += [title, "", "```cuda", code.rstrip(), "```", ""]
+    return "\n".join(lines).rstrip()
 
 
 def _table(families: dict[str, list[RuleInfo]]) -> None:
