@@ -79,7 +79,7 @@ def _markdown(infos: Iterable[RuleInfo]) -> str:
     lines = [
         "# Rules",
         "",
-        "Written by `warplint rules --markdown` from the rules' own texts. Each Bad and each Good is executed as a test:",
+        "Written by `warplint rules --markdown` from the rules' own texts. Each Bad and each Good is run as a test:",
         "its rule reports the first and is silent on the second. `warplint explain RULE` prints one of them.",
         "",
     ]
