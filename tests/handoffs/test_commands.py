@@ -74,7 +74,7 @@ def test_exit_codes(kind, tmp_path):
 
 def test_a_scenario_that_does_not_exist_names_those_that_do():
     code, text = command("run", "crossed.cu", "--scenario", "99")
-    assert code == 2 and "0: unknown sizes" in text
+    assert code == 2 and "0: blockIdx.x = 0 of 2" in text
 
 
 def test_kernels_are_chosen_by_name():

@@ -41,7 +41,7 @@ def test_the_tables_are_on_the_page(folder):
 def test_a_hang_is_explained(folder):
     _, made = page(folder, CROSSED)
     assert "Hangs" in made.texts["b"]
-    assert len([item for item in made.texts["li"] if "waits at line" in item]) == 2
+    assert len([item for item in made.texts["li"] if "waits at line" in item]) == 4, "in the finding and in its tables"
 
 
 def test_no_section_without_an_execution(folder):

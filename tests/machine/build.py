@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from warplint.machine.compile import Compiler
 from warplint.machine.outcome import Outcome
-from warplint.machine.scenarios import chooser
 from warplint.machine.semantics import handlers
 from warplint.machine.semantics.asynchronous import deliver
 from warplint.machine.world import Budget, Scenario, World
@@ -73,9 +72,12 @@ def below(threads: int) -> ir.Expr:
     return ir.Binary("<", TID, ir.Const(threads))
 
 
-def run(body: list[ir.Stmt], threads: int = 64, ctas: int = 1, cuts: list[int] | None = None) -> Outcome:
-    """Execute a body once."""
+def run(
+    body: list[ir.Stmt], threads: int = 64, ctas: int = 1, cuts: list[int] | None = None, repeats: bool = True
+) -> Outcome:
+    """Execute a body once; without `repeats` every iteration of a loop."""
     seq = ir.Seq(Span(0, 0), tuple(body))
     kernel = ir.Kernel("k", Span(0, 0), (), seq, ir.LaunchInfo(ir.Fact((threads, 1, 1), "test")), (BARS, DATA))
-    scenario = Scenario("test", (threads, 1, 1), ctas, {"ctaid.x": 0, "nctaid.x": 4}, chooser(3))
-    return World(kernel, Compiler(None).compile(seq), scenario, cuts or [], handlers(), deliver, Budget()).run()
+    scenario = Scenario("test", (threads, 1, 1), ctas, {"ctaid.x": 0, "nctaid.x": 4}, lambda _: 3)
+    code = Compiler(None).compile(seq)
+    return World(kernel, code, scenario, cuts or [], handlers(), deliver, Budget(), repeats=repeats).run()

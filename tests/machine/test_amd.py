@@ -264,3 +264,66 @@ def test_asyncmark_groups() -> None:
     assert orders(program("1", 1)) == {Order.INCOMPLETE}
     assert orders(program("1", 0)) == set()
     assert orders(program("1", 0, "")) == {Order.INCOMPLETE}
+
+
+TDM = """typedef unsigned u4 __attribute__((ext_vector_type(4))); typedef int i8 __attribute__((ext_vector_type(8)));
+__shared__ float s[2][1024]; u4 g0; i8 g1 = {}; u4 g2 = {}; i8 g4 = {}; float sum = 0;
+g0[0] = 1; g1[0] = 2 << 16; g1[3] = 32 << 16; g1[4] = 32;
+for (int t = 0; t < 4; ++t) {
+  if (__builtin_amdgcn_readfirstlane(threadIdx.x / 32) == 0) {
+    g0[1] = (unsigned)(unsigned long long)&s[%s][0];
+    __builtin_amdgcn_tensor_load_to_lds(g0, g1, g2, g2, g4, 0);
+    %s
+  }
+  __builtin_amdgcn_s_barrier_signal(-1); __builtin_amdgcn_s_barrier_wait(-1);
+  sum += s[t & 1][%s];
+}
+out[threadIdx.x] = sum;"""
+WAITED = "__builtin_amdgcn_s_wait_tensorcnt(0);"
+
+
+@pytest.mark.parametrize(
+    ("buffer", "wait", "read", "found"),
+    [
+        ("t & 1", WAITED, "threadIdx.x + 768", set()),
+        ("t & 1", "", "threadIdx.x + 768", {Order.INCOMPLETE}),
+        ("t & 1", "__builtin_amdgcn_s_wait_asynccnt(0);", "threadIdx.x", {Order.INCOMPLETE}),
+        ("0", WAITED, "0", {Order.UNJOINED}),
+    ],
+)
+def test_tensor_copies_land_where_their_descriptor_says(buffer: str, wait: str, read: str, found: set[Order]) -> None:
+    assert orders(TDM % (buffer, wait, read), "gfx1250") == found
+
+
+CLUSTER = """#include <hip/hip_runtime.h>
+extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(128) k(float* out) {
+  const int wave = __builtin_amdgcn_readfirstlane(threadIdx.x / 32);
+  %s
+  out[blockIdx.x * 128 + threadIdx.x] = wave;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "blocked"),
+    [
+        ("if (wave == 0) __builtin_amdgcn_s_barrier_signal(-3); __builtin_amdgcn_s_barrier_wait(-3);", False),
+        (
+            "if (wave == 0 && blockIdx.x == 0) __builtin_amdgcn_s_barrier_signal(-3);"
+            "__builtin_amdgcn_s_barrier_wait(-3);",
+            True,
+        ),
+        (
+            "for (int i = 0; i < 3; ++i) { if (wave == 1) __builtin_amdgcn_s_barrier_signal(-3);"
+            "__builtin_amdgcn_s_barrier_wait(-3); }",
+            False,
+        ),
+        ("__builtin_amdgcn_s_barrier_wait(-3);", True),
+    ],
+)
+def test_the_barrier_of_a_cluster(body: str, blocked: bool) -> None:
+    source = SourceFile("k.hip", (CLUSTER % body).encode())
+    kernel = lower(parse(source), source, Options(arch="gfx1250")).kernels[0]
+    outcome = execute(analyze(kernel)[0]).outcomes[0]
+    assert outcome.incomplete == []
+    assert bool(outcome.blocked) == blocked

@@ -112,9 +112,18 @@ def test_an_execution_that_is_too_long_is_tried_with_smaller_sizes() -> None:
 
 
 def test_a_long_loop_of_fixed_size_gets_more_patience_than_a_given_budget() -> None:
-    body = "".join(LONG_LOOP.format(count=500) for _ in range(40))
+    loop = LONG_LOOP.replace("s[threadIdx.x]", "s[threadIdx.x ^ (i * i & 31)]")  # nothing repeats
+    body = "".join(loop.format(count=500) for _ in range(32))
     assert "stopped" in reasons(executed(body, Budget()))
     assert not executed(body).incomplete
+
+
+def test_a_long_loop_that_does_the_same_again_is_not_executed_to_its_end() -> None:
+    body = "".join(LONG_LOOP.format(count=5000) for _ in range(40))
+    (outcome,) = executed(body, Budget()).outcomes
+    assert outcome.finished
+    assert not outcome.incomplete
+    assert all(repeat.times > 4900 for repeat in outcome.repeats)
 
 
 @pytest.mark.parametrize(

@@ -209,6 +209,14 @@ def pairs(draw: st.DrawFn) -> Protocol:
     return Protocol(tuple(bodies), tuple(draw(st.integers(1, 2)) for _ in range(barriers)))
 
 
+def test_a_copy_that_lands_before_it_is_expected() -> None:
+    """16 bytes too many keep the phase open that the plain arrive is to complete."""
+    load = Step("load", FILLED[0], bytes=BYTES, barrier=0)
+    body = (load, Step("arrive", 0), Step("wait", 0, 0), Step("expect", 0, bytes=BYTES))
+    agree(Protocol((body,), (1,)))
+    agree(Protocol(((load, Step("arrive", 0, bytes=BYTES), Step("wait", 0, 0)),), (1,)))
+
+
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(transactions())
 def test_random_transactions(protocol: Protocol) -> None:

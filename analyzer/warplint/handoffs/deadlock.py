@@ -10,7 +10,7 @@ from collections.abc import Hashable
 
 from warplint.handoffs.recorder import Moment
 from warplint.handoffs.scene import ARRIVES, MEETS, Scene, each_once
-from warplint.machine.barriers import Arrival
+from warplint.machine.barriers import Arrival, label_of
 from warplint.machine.outcome import BarrierRecord, BlockedRecord, Outcome
 from warplint.source import Span
 from warplint.tables import Deadlock, Waiting
@@ -69,7 +69,7 @@ def explain(scene: Scene) -> Deadlock | None:
 
 def established(outcome: Outcome) -> bool:
     """The execution rests on facts: nothing in it was taken on trust, and its sizes are parameters, not loaded data."""
-    return not outcome.incomplete and all(isinstance(key, str) or key[0] == "param" for key in outcome.asked)  # type: ignore[index]
+    return outcome.from_inputs and not outcome.incomplete
 
 
 def _summary(waiting: tuple[Waiting, ...], ring: list[int], needs: list[tuple[str, ...]]) -> str:
@@ -134,7 +134,14 @@ def awaited(scene: Scene, one: BlockedRecord) -> str:
         return "the other lanes of its warp"
     if one.what == "setmaxnreg":
         return "registers of the pool"
+    if one.what == "shared word":
+        return f"another value of `{_word(one)}`"
     return scene.name(_key(one)) if one.target is not None else one.what
+
+
+def _word(one: BlockedRecord) -> str:
+    """The polled word of shared memory that a blocked agent waits for."""
+    return label_of(one.target[1:]) if isinstance(one.target, tuple) else "shared memory"
 
 
 def _key(one: BlockedRecord) -> Hashable:
@@ -267,6 +274,10 @@ def _meeting_needs(
     scene: Scene, one: BlockedRecord, blocked: list[BlockedRecord]
 ) -> tuple[tuple[str, ...], list[tuple[int, str]]]:
     """A CTA, named or cluster barrier, a warp collective, or registers: the others of the block that are not there."""
+    if one.what == "shared word":
+        sets = [step for step in scene.outcome.steps if step.target == one.target and step.text.startswith("sets ")]
+        last = f"the last store is at line {scene.line(sets[-1].span)} and {sets[-1].text}" if sets else "nobody stores"
+        return (f"{last}, which does not end the loop, and nobody stores again",), []
     there = 0
     for other in scene.outcome.blocked:
         if other.what == one.what and other.target == one.target and other.who.cta == one.who.cta:

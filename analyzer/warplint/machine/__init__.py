@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from warplint.machine.compile import Code, Compiler
+from warplint.machine.coverage import missed
 from warplint.machine.observe import Observer
 from warplint.machine.outcome import Outcome
 from warplint.machine.scenarios import MAX_TOTAL, NARROW, STEP, Plan
@@ -26,6 +27,8 @@ class Execution(Struct, frozen=True, eq=False):
     roles: Roles
     outcomes: tuple[Outcome, ...]
     code: Code
+    missed: tuple[ir.Operation, ...] = ()
+    """Synchronising operations that threads can reach and that no execution came to (`coverage`)."""
 
     @property
     def open_inputs(self) -> bool:
@@ -60,7 +63,7 @@ def execute(
     part = cut(kernel, handlers(kernel.is_amd).keys())
     code = Compiler(part).compile(kernel.body)
     cuts = sorted({event.reach.threads for event in roles.events if event.reach.threads})
-    plan = Plan(roles)
+    plan = Plan(roles, part)
     outcomes: list[Outcome] = []
     total = 0
 
@@ -71,22 +74,40 @@ def execute(
             world.note("the kernel is too long to execute", None)
         return world
 
-    def trial(scenario: Scenario) -> Outcome:
+    def run(scenario: Scenario) -> World:
         nonlocal total
         world = start(scenario)
-        outcome = world.run()
+        named(scenario, world.run())
         total += world.executed * STEP + world.memory.work
+        return world
+
+    def trial(scenario: Scenario) -> Outcome:
+        return run(scenario).outcome
+
+    def named(scenario: Scenario, outcome: Outcome) -> Outcome:
+        outcome.scenario = plan.describe(scenario, outcome.asked)
+        outcome.idle = plan.idle(scenario, outcome.asked)
         return outcome
 
-    world = start(plan.first())
-    first = world.run()
-    total = world.executed * STEP + world.memory.work
-    if not first.finished and not code.too_long and budget is None:
-        world = _shortened(plan, world, start)
-        first = world.outcome
-    scenario = world.scenario
-    outcomes = [first]
-    for other in plan.others(first.asked, scenario.size):
+    def base(scenario: Scenario) -> World:
+        world = run(scenario)
+        if not world.outcome.finished and not code.too_long and budget is None:
+            world = _shortened(plan, world, run)
+            named(world.scenario, world.outcome)
+        return world
+
+    world = base(plan.first())
+    outcomes = [world.outcome]
+    turned = plan.reversed(world.scenario, world.outcome.asked)
+    if turned is not None:
+        other = base(turned)
+        if other.executed > 2 * world.executed:
+            world, other = other, world  # a condition ends the kernel early: the side that goes on is the rule
+            outcomes = [world.outcome]
+        if other.outcome.finished:
+            outcomes.append(other.outcome)
+    scenario, first = world.scenario, world.outcome
+    for other in plan.others(scenario, first.asked):
         if total > MAX_TOTAL:
             first.remarks.append((f"only {len(outcomes)} combinations of unknown sizes were tried", None))
             break
@@ -94,7 +115,14 @@ def execute(
         if outcome.finished or not first.finished:
             outcomes.append(outcome)
         else:
-            first.remarks.append((f"with {other.name} the execution is too long", None))
+            first.remarks.append((f"with {outcome.scenario} the execution is too long", None))
+    lost = missed(roles, code, plan.reader)
+    grown = plan.grown(scenario, first.asked) if lost and first.finished and total <= MAX_TOTAL else None
+    if grown is not None:
+        outcome = trial(grown)
+        if outcome.finished:
+            outcomes.append(outcome)
+        lost = missed(roles, code, plan.reader)
     if first.finished and any(outcome.guesses for outcome in outcomes):
         _try_ways(scenario, outcomes, trial)
     else:
@@ -106,26 +134,29 @@ def execute(
         # A macro of the compile command, mostly: it bounds loops, and any number taken for it may be one it never has.
         for outcome in outcomes:
             outcome.incomplete.append((f"{reason}: give it with --define", span))
-    return Execution(roles, tuple(outcomes), code)
+    return Execution(roles, tuple(outcomes), code, missed(roles, code, plan.reader) if lost else ())
 
 
-def _shortened(plan: Plan, first: World, start: Callable[[Scenario], World]) -> World:
+def _shortened(plan: Plan, first: World, run: Callable[[Scenario], World]) -> World:
     """An execution that is not stopped, in place of the first, which was: of smaller sizes, or with more patience.
 
-    The least size first: where even that is stopped, the size is not what makes it long.
+    The least size first: where even that is stopped, the size is not what makes it long. Else what it took tells which
+    of the larger ones are worth trying.
     """
-    ladder = [*plan.smaller(first.outcome.asked)]
-    least = start(ladder[-1]) if ladder else first
-    if ladder and least.run().finished:
-        for smaller in ladder[:-1]:
-            world = start(smaller)
-            if world.run().finished:
+    ladder = [*plan.smaller(first.scenario, first.outcome.asked)]
+    least = run(ladder[-1]) if ladder else first
+    if not ladder or not least.outcome.finished:
+        first.go_on(LONG)
+        return first
+    for smaller in ladder[:-1]:
+        rounds = max(smaller.rounds.outer, 1) * max(smaller.rounds.inner, 1)
+        if least.executed * rounds < first.budget.steps and least.memory.work * rounds < first.budget.work:
+            world = run(smaller)
+            if world.outcome.finished:
                 least = world
-                break
-        least.outcome.remarks.append((f"with {first.scenario.name} the execution is too long", None))
-        return least
-    first.go_on(LONG)
-    return first
+            break
+    least.outcome.remarks.append((f"with {first.outcome.scenario} the execution is too long", None))
+    return least
 
 
 def _try_narrow(scenario: Scenario, first: Outcome, run: Callable[[Scenario], Outcome]) -> None:

@@ -8,6 +8,7 @@ from enum import Enum, auto
 from msgspec import Struct, field
 
 from warplint.machine import values as v
+from warplint.machine.line import Line
 from warplint.machine.values import Value
 from warplint.program import ir
 from warplint.source import Span
@@ -35,6 +36,8 @@ class Wait(Struct, eq=False):
     parity: int = -1
     phase: int = -1
     """For mbarriers: number of the phase whose completion it waits for."""
+    generation: int = -1
+    """For named and cluster barriers: number of the generation it waits for."""
     give_up: Callable[[], None] | None = None
     """For one-shot tests: makes the test fail, so that the agent can go on; used only when nothing else runs."""
 
@@ -56,7 +59,7 @@ class Agent(Struct, eq=False):
     threads: int
     pc: int
     env: dict[Hashable, Value]
-    results: dict[tuple[ir.Operation, str], Value]
+    results: dict[tuple[ir.Operation | ir.Store, str], Value]
     splits: tuple[Split, ...] = ()
     status: Status = Status.READY
     wait: Wait | None = None
@@ -86,6 +89,8 @@ class Agent(Struct, eq=False):
                 if value[thread]:
                     mask |= 1 << thread
             return mask
+        if isinstance(value, Line):
+            return self.mask_where(v.truth(value))
         return None
 
     def per_thread(self, value: Value) -> list[tuple[int, int]] | None:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from msgspec import Struct, field
 
 from warplint.machine import values as v
+from warplint.machine.lines import bare, lost, settled, trial_of
 from warplint.machine.slicing import BYTES, Slice, filled_by, used_operands
 from warplint.machine.values import Value
 from warplint.program import ir
@@ -44,7 +45,7 @@ class Context(Protocol):
     """What an expression may ask of the agent that evaluates it."""
 
     env: dict[Hashable, Value]
-    results: dict[tuple[ir.Operation, str], Value]
+    results: dict[tuple[ir.Operation | ir.Store, str], Value]
     agent: Any
     memo: dict[Hashable, Value]
 
@@ -98,8 +99,14 @@ class Instruction(Struct, eq=False):
     merge: int = -1
     """BRANCH: where the two sides meet again."""
     test: Evaluate | None = None
+    tree: ir.Expr | None = None
+    """BRANCH: its test."""
+    sides: int = 0
+    """BRANCH: 1, some thread went to its true side in some scenario; 2, to its false side."""
     loop: bool = False
     """BRANCH: it is a loop's test. JUMP: it goes back."""
+    polls: bool = False
+    """JUMP: the loop waits for a word of shared memory (`polls`)."""
     syncs: bool = False
     """BRANCH: synchronisation depends on which side is taken."""
     fails: bool = False
@@ -115,11 +122,27 @@ class Instruction(Struct, eq=False):
     index: Evaluate | None = None
     value: Evaluate | None = None
     store: ir.Store | ir.Read | None = None
+    data: tuple[Evaluate, ...] = ()
+    """STORE: what is stored, element by element, where control reads it again."""
     op: ir.Operation | None = None
     operands: dict[str, Evaluate] = field(default_factory=dict)
     predicate: Evaluate | None = None
     opaque: ir.Opaque | None = None
     text: str = ""
+    executed: bool = False
+    """DO: some thread executed it in some scenario."""
+
+
+class PollLoop(Struct, frozen=True):
+    """A loop that waits for words of shared memory: its code, `begin` to `end` (exclusive)."""
+
+    begin: int
+    end: int
+    symbols: frozenset[ir.Symbol]
+    escapes: bool
+    """What it reads is used after it."""
+    text: str
+    span: Span
 
 
 class Code(Struct):
@@ -129,6 +152,7 @@ class Code(Struct):
     too_long: bool = False
     counting: bool = False
     """AMD: it matters which memory operations of a wave are under way."""
+    polls: tuple[PollLoop, ...] = ()
 
 
 class Compiler:
@@ -137,6 +161,7 @@ class Compiler:
     def __init__(self, part: Slice | None) -> None:
         self.part = part
         self.out: list[Instruction] = []
+        self.polls: list[PollLoop] = []
         self.cache: dict[int, tuple[ir.Expr, Evaluate]] = {}
 
     # ------------------------------------------------------------------------------------------ expressions
@@ -190,6 +215,9 @@ class Compiler:
             case ir.Pure(name=name, args=args, known_pure=known):
                 inner_args = [self.expr(arg) for arg in args]
                 return lambda c: _pure(c, name, known, [arg(c) for arg in inner_args], node)
+            case ir.Unknown(adding=ir.Store() as site):
+                found = v.Unknown(("fetched", id(site)), Uniformity.LANE)
+                return lambda c: c.results.get((site, "value"), found)
             case ir.Unknown(reason=reason, uniform=uniform):
                 if uniform:
                     return lambda c: c.number(("unknown", reason))
@@ -204,7 +232,7 @@ class Compiler:
         self._seq(body, [], [])
         self._emit(Instruction(Kind.EXIT, body.span))
         counting = self.part is not None and self.part.counting
-        return Code(self.out, len(self.out) >= MAX_INSTRUCTIONS, counting)
+        return Code(self.out, len(self.out) >= MAX_INSTRUCTIONS, counting, tuple(self.polls))
 
     def _emit(self, instruction: Instruction) -> int:
         if len(self.out) < MAX_INSTRUCTIONS:
@@ -250,17 +278,21 @@ class Compiler:
                 where = self.expr(index.expr) if index is not None else None
                 self._emit(Instruction(Kind.ASSIGN, stmt.span, key=symbol, index=where, value=self.whole(value.expr)))
             case ir.Store() | ir.Read():
-                self._emit(
-                    Instruction(Kind.STORE if isinstance(stmt, ir.Store) else Kind.READ, stmt.span, store=stmt,
-                                value=self.whole(stmt.pointer.expr))
-                )  # fmt: skip
+                kind = Kind.STORE if isinstance(stmt, ir.Store) else Kind.READ
+                data: tuple[Evaluate, ...] = ()
+                if isinstance(stmt, ir.Store) and self.part is not None and id(stmt) in self.part.data:
+                    data = tuple(self.expr(one.expr) for one in stmt.words or (stmt.value,))
+                self._emit(Instruction(kind, stmt.span, store=stmt, value=self.whole(stmt.pointer.expr), data=data))
             case ir.Do(op=op):
+                operands = used_operands(op)
+                if self.part is not None and id(stmt) in self.part.data:
+                    operands.append(("value", op.operands["value"]))
                 self._emit(
                     Instruction(
                         Kind.DO,
                         op.span,
                         op=op,
-                        operands={role: self.whole(operand) for role, operand in used_operands(op)},
+                        operands={role: self.whole(operand) for role, operand in operands},
                         predicate=self.expr(op.predicate) if op.predicate is not None else None,
                     )
                 )
@@ -294,6 +326,7 @@ class Compiler:
 
     def _if(self, stmt: ir.If, loops: list, inlines: list) -> None:
         branch = self._emit(Instruction(Kind.BRANCH, stmt.test_span, test=self.expr(stmt.test.expr), text=stmt.text))
+        self.out[branch].tree = stmt.test.expr
         self._seq(stmt.then, loops, inlines)
         jump = self._emit(Instruction(Kind.JUMP, stmt.span))
         self.out[branch].target = len(self.out)
@@ -347,7 +380,8 @@ class Compiler:
         return tuple(assigned)
 
     def _loop(self, stmt: ir.Loop, inlines: list) -> None:
-        if self.part is not None and id(stmt) in self.part.spins:
+        polled = self.part.polls.get(id(stmt)) if self.part is not None else None
+        if self.part is not None and id(stmt) in self.part.spins and polled is None:
             # Whoever it waits for is outside the model (another CTA, or an unordered word): go on as if it had come.
             shared = self.part.spins[id(stmt)]
             reason = f"the loop `{stmt.text}` waits for a word of memory that other threads change"
@@ -377,8 +411,10 @@ class Compiler:
                 branch = self._emit(
                     Instruction(Kind.BRANCH, stmt.test_span, test=self.expr(stmt.test.expr), loop=True, text=stmt.text)
                 )
-        self._emit(Instruction(Kind.JUMP, stmt.span, target=top, loop=True))
+        self._emit(Instruction(Kind.JUMP, stmt.span, target=top, loop=True, polls=polled is not None))
         end = self._merge(stmt.span)
+        if polled is not None:
+            self.polls.append(PollLoop(top, end, polled.symbols, polled.escapes, stmt.text, stmt.test_span))
         if branch >= 0:
             self.out[branch].syncs = self._syncs(top, end)
             self.out[branch].target = end
@@ -455,6 +491,7 @@ def _variable(symbol: ir.Symbol) -> Evaluate:
 
 
 def _element(c: Context, symbol: ir.Symbol, index: Value) -> Value:
+    index = settled(index)
     if isinstance(index, int):
         value = c.env.get((symbol, index))
         if value is not None:
@@ -470,6 +507,10 @@ def _pure(c: Context, name: str, known: bool, args: list[Value], node: ir.Pure) 
         # Two 32-bit halves, the low one first (PTX ISA 9.7.9.3): how descriptors are put together.
         low, high = v.cast("u32", args[0]), v.cast("u32", args[1])
         return v.binary("|", low, v.binary("<<", high, 32))
+    growing = next((arg for arg in args if arg is not bare(arg)), None)
+    if growing is not None:
+        # Another argument in each repetition of the state, another number.
+        return lost(_pure(c, name, known, [bare(arg) for arg in args], node), trial_of(growing), *args)
     keys = tuple(v.key_of(arg) for arg in args)
     floor = min((v.floor_of(arg) for arg in args), default=Uniformity.GRID)
     if floor < Uniformity.CTA or not all(isinstance(arg, int) for arg in args):

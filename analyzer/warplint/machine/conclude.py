@@ -22,6 +22,8 @@ def conclude(world: World) -> None:
     """Complete the outcome of an execution in which nothing can run any more."""
     outcome = world.outcome
     outcome.finished = True
+    if world.polls is not None:
+        world.polls.conclude()
     for agent in world.agents:
         wait = agent.wait
         if agent.status is Status.BLOCKED and wait is not None:

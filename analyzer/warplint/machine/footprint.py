@@ -63,6 +63,7 @@ class Lanes(Struct, eq=False):
     low: int = 0
     high: int = 0
     _cells: dict[int, dict[int, int]] = field(default_factory=dict)
+    _bits: dict[int, int] = field(default_factory=dict)
     _met: dict[Lanes, tuple[tuple[int, int], ...]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -88,6 +89,32 @@ class Lanes(Struct, eq=False):
                     found[cell] = found.get(cell, 0) | bit
             self._cells[size] = found
         return found
+
+    def bits(self, size: int) -> int:
+        """The touched cells of `size` bytes as a bitset; bit 0 is the cell of `low`, for an address may be large."""
+        found = self._bits.get(size)
+        if found is None:
+            base = self.low // size
+            flags = bytearray(((self.high // size - base) >> 3) + 1)
+            count = self.width // size
+            for _, offset in self.offsets:
+                first = offset // size - base
+                for cell in range(first, first + count):
+                    flags[cell >> 3] |= 1 << (cell & 7)
+            found = self._bits[size] = int.from_bytes(flags, "little")
+        return found
+
+    def apart(self, other: Lanes) -> bool:
+        """No byte is touched by both."""
+        if self.low < 0 or other.low < 0 or not self.width or not other.width:
+            return False
+        if self.high <= other.low or other.high <= self.low:
+            return True
+        size = gcd(self.grain, other.grain)
+        ahead = other.low // size - self.low // size
+        if ahead >= 0:
+            return not (self.bits(size) >> ahead) & other.bits(size)
+        return not self.bits(size) & (other.bits(size) >> -ahead)
 
     def meet(self, later: Lanes) -> tuple[tuple[int, int], ...]:
         """Who meets whom, cell by cell: (threads of this access, threads of the later one), each pair once."""

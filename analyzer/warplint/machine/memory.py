@@ -17,12 +17,15 @@ from collections.abc import Hashable
 from msgspec import Struct, field
 
 from warplint.machine.footprint import Access, Counted, Order, Proxy, Region, Touch, meetings, touches
+from warplint.machine.past import Past
 from warplint.machine.strands import Strand, Strands
 
 __all__ = ["Access", "Hazard", "Memory", "Order", "Proxy", "Region"]
 
-MAX_HISTORY = 600
+MAX_HISTORY = 1_500
 """Accesses kept per region; a region with more is incomplete, not unchecked."""
+FEW = 4
+"""Strands up to which each is looked at for each meeting of two accesses."""
 MAX_SCATTERED = 2_000
 """The same for AMD, where fragments are read from LDS element by element."""
 
@@ -51,13 +54,17 @@ class Memory:
         """Lanes of one warp are never out of step (waves of AMD)."""
         self.proxy_fences: dict[int, FenceLog] = {}
         self.before_fences: dict[int, FenceLog] = {}
-        self.history: dict[Region, list[Access]] = {}
+        self.history: dict[Region, Past] = {}
         self.overflowed: set[Region] = set()
         self.work = 0
         """Comparisons made, for the budget."""
         self._reported: set[Hashable] = set()
         self._settled: set[Hashable] = set()
         """Pairs of places of which the worst is known."""
+
+    def said(self) -> tuple[int, int]:
+        """How many pairs of places have been reported, and are settled."""
+        return len(self._reported), len(self._settled)
 
     # ---------------------------------------------------------------------------------------------- fences
     def fence(self, strands: list[Strand]) -> None:
@@ -83,72 +90,76 @@ class Memory:
     # --------------------------------------------------------------------------------------------- accesses
     def access(self, new: Access, by: list[Strand]) -> list[Hazard]:
         """Record an access made by the threads of `by`; returns the hazards with earlier ones not yet reported."""
+        if not new.exact:
+            return []  # nothing is said of it, whatever comes later
         past = self.history.get(new.region)
         if past is None:
-            past = self.history[new.region] = []
+            past = self.history[new.region] = Past(new.region.tensor)
         hazards: list[Hazard] = []
-        dropped = False
-        low, high, write, quarters = new.lo, new.hi, new.write, new.quarters
-        # Scattered reads of one byte or two by many lanes are what AMD kernels are full of; looking one over is cheap.
-        self.work += len(past) >> 3 if self.lockstep else len(past)
-        for index, old in enumerate(past):
-            if old.lo >= high or old.hi <= low or not old.quarters & quarters or (old.atomic and new.atomic):
-                continue
-            same = (
-                old.lanes is new.lanes
-                and old.quarters == quarters
-                and ((old.lo == low and old.hi == high) or (new.lanes is None and low <= old.lo and old.hi <= high))
-            )
-            if (
-                same
-                and old.pending
-                and old.pending == new.pending
-                and old.threads == new.threads
-                and old.write == write
-            ):
-                # The same again before anybody waited: what conflicts with the older conflicts with the newer.
-                past[index] = None  # type: ignore[call-overload]
-                dropped = True
-                continue
-            if not (old.write or write):
-                # Two reads of the same bytes: the older can go once everybody who may write knows the newer one.
-                if (
-                    same
-                    and new.exact
-                    and (old.strands == new.strands or self.order(old, new, by, ALL) is Order.ORDERED)
-                ):
-                    past[index] = None  # type: ignore[call-overload]
-                    dropped = True
-                continue
-            places = (old.span, new.span, old.write, write, old.cta == new.cta)
-            if not same and places in self._settled:
-                continue
-            self.work += 4
-            order = self.order(old, new, by, ALL)
-            if order is not Order.ORDERED:
-                touch = touches(old, new, self.strands.warp_size)
-                self.work += 8
-                if touch is None:
-                    continue
-                order = self.order(old, new, by, touch)
-            if order in JOINED and same and new.exact and (write or not old.write):
-                # Joined before an access of the same bytes that conflicts with all that it conflicts with.
-                past[index] = None  # type: ignore[call-overload]
-                dropped = True
-            if order is not Order.ORDERED and old.exact and new.exact:
-                mark = (*places, order)
-                if order in (Order.UNJOINED, Order.INCOMPLETE):
-                    self._settled.add(places)
-                if mark not in self._reported:
-                    self._reported.add(mark)
-                    hazards.append(Hazard(old, new, order))
-        if dropped:
-            past[:] = [old for old in past if old is not None]
-        past.append(new)
-        if len(past) > (MAX_SCATTERED if self.lockstep else MAX_HISTORY):
+        atomic, quarters = new.atomic, new.quarters
+        self.work += 1
+        for interval in past.near(new.lo, new.hi):
+            accesses = interval.accesses
+            self.work += len(accesses) >> 3 if self.lockstep else len(accesses)
+            gone = [
+                index
+                for index, old in enumerate(accesses)
+                if old.quarters & quarters and not (atomic and old.atomic) and self._replaces(new, old, by, hazards)
+            ]  # fmt: skip
+            if gone:
+                past.count -= len(gone)
+                for index in reversed(gone):
+                    del accesses[index]
+        past.add(new)
+        if past.count > (MAX_SCATTERED if self.lockstep else MAX_HISTORY):
             self.overflowed.add(new.region)
-            del past[: MAX_HISTORY // 4]
+            past.forget(MAX_HISTORY // 4)
         return hazards
+
+    def _replaces(self, new: Access, old: Access, by: list[Strand], hazards: list[Hazard]) -> bool:
+        """Compare two accesses with overlapping bounds. True when the older need not be kept any longer."""
+        write = new.write
+        mine, theirs = old.lanes, new.lanes
+        if mine is not theirs and mine is not None and theirs is not None and mine.apart(theirs):
+            return False
+        if new.lanes is None:
+            # All bytes of the interval are touched: what lies inside it is covered, whoever touched it.
+            same = (
+                new.lo <= old.lo
+                and old.hi <= new.hi
+                and not old.quarters & ~new.quarters
+                and (old.lanes is None or not new.inferred)
+            )
+        else:
+            same = old.lanes is new.lanes and old.quarters == new.quarters and old.lo == new.lo and old.hi == new.hi
+        if same and old.pending and old.pending == new.pending and old.threads == new.threads and old.write == write:
+            # The same again before anybody waited: what conflicts with the older conflicts with the newer.
+            return True
+        if not (old.write or write):
+            # Two reads of the same bytes: the older can go once everybody who may write knows the newer one.
+            if not same or not new.exact:
+                return False
+            return old.strands == new.strands or self.order(old, new, by, ALL) is Order.ORDERED
+        places = (old.span, new.span, old.write, write, old.cta == new.cta)
+        if places in self._settled and (not same or (old.pending and old.open)):
+            return False
+        self.work += 4
+        order = self.order(old, new, by, ALL)
+        if order is not Order.ORDERED:
+            touch = touches(old, new, self.strands.warp_size)
+            self.work += 8 + (new.threads.bit_count() >> 4)
+            if touch is None:
+                return False
+            order = self.order(old, new, by, touch)
+        if order is not Order.ORDERED and old.exact and new.exact:
+            mark = (*places, order)
+            if order in (Order.UNJOINED, Order.INCOMPLETE):
+                self._settled.add(places)
+            if mark not in self._reported:
+                self._reported.add(mark)
+                hazards.append(Hazard(old, new, order))
+        # Joined before an access of the same bytes that conflicts with all that it conflicts with.
+        return order in JOINED and same and new.exact and (write or not old.write)
 
     # ---------------------------------------------------------------------------------------------- order
     def order(self, old: Access, new: Access, by: list[Strand], touch: Touch) -> Order:
@@ -175,7 +186,7 @@ class Memory:
         if touch.own:
             # Program order does not reach across proxies: a thread fences its own writes before its own copy, too.
             crossing = old.write and old.proxy == "generic" and new.proxy == "async" and not old.tensor
-            return self._fenced(old, by, touch) if crossing and old.what != "mbarrier.init" else Order.ORDERED
+            return self._fenced(old, new, by, touch) if crossing and old.what != "mbarrier.init" else Order.ORDERED
         worst = self._joined(old.strands, old, new, by, touch)
         if worst is not Order.ORDERED:
             return worst
@@ -183,8 +194,8 @@ class Memory:
             return self._tensor_fences(old, by, touch)
         if old.proxy != new.proxy and not old.tensor and old.what != "mbarrier.init":
             if old.write and old.proxy == "generic":
-                return self._fenced(old, by, touch)
-            if old.proxy == "generic" and self._fenced(old, by, touch) is not Order.ORDERED:
+                return self._fenced(old, new, by, touch)
+            if old.proxy == "generic" and self._fenced(old, new, by, touch) is not Order.ORDERED:
                 return Order.READ_NO_FENCE
         return Order.ORDERED
 
@@ -213,32 +224,29 @@ class Memory:
             return Order.ORDERED
         worst = Order.ORDERED
         strands = self.strands
+        self.work += len(by) * len(stamps) >> 2
         # Tensor memory is ordered by execution, relaxed synchronisation included (PTX ISA 9.7.16.6.3).
         tensor = old.tensor and new.tensor
         checked: set[int] = set()
-        pairs: tuple[tuple[int, int], ...] | None = None
+        met: dict[int, int] | None = None
         for strand in by:
             if not strand.threads & touch.later:
                 continue
             if id(strand.clock) in checked and strand.warp_joined == 0:
                 continue
-            checked.add(id(strand.clock))
-            partners = -1
+            partners = touch.earlier if met is None else met.get(strand.index, 0)
             for writer, time in stamps:
                 threads = strands.all[writer].threads
-                if not threads & touch.earlier or strands.knows(strand, writer, time, touch.earlier):
+                if not threads & partners or strands.knows(strand, writer, time, partners):
                     continue
                 if tensor and strands.executed(strand.clock, writer, time):
                     continue
+                if tensor and touch.one_warp and strand.met >= time and strands.same_origin(strand.index, writer):
+                    continue  # the warp executes them together, one after the other
                 # Warps that pair up by themselves know only their partner's part of the earlier access.
-                if touch.later & ~strand.threads:
-                    if pairs is None:
-                        pairs = meetings(old, new) or ((touch.earlier, touch.later),)
-                    if partners < 0:
-                        partners = 0
-                        for earlier, later in pairs:
-                            if later & strand.threads:
-                                partners |= earlier
+                if met is None and touch.later & ~strand.threads:
+                    met = self._partners(old, new, by, touch)
+                    partners = met.get(strand.index, 0)
                     if not threads & partners or strands.knows(strand, writer, time, partners):
                         continue
                 if touch.one_warp:
@@ -250,7 +258,33 @@ class Memory:
                 if not strands.executed(strand.clock, writer, time, "relaxed"):
                     return Order.UNJOINED
                 worst = Order.RELAXED
+            if partners == touch.earlier:  # else only the partners of this strand have been looked at
+                checked.add(id(strand.clock))
         return worst
+
+    def _partners(self, old: Access, new: Access, by: list[Strand], touch: Touch) -> dict[int, int]:
+        """For each strand of `by` that meets the earlier access: the threads of the latter that it meets."""
+        pairs = meetings(old, new)
+        if pairs is None:
+            return {strand.index: touch.earlier for strand in by}
+        found: dict[int, int] = {}
+        owner: dict[int, int] = {}
+        if len(by) > FEW:
+            for strand in by:
+                rest = strand.threads & new.threads
+                while rest:
+                    low = rest & -rest
+                    owner[low] = strand.index
+                    rest ^= low
+        for earlier, later in pairs:
+            mine = owner.get(later)
+            if mine is not None:
+                found[mine] = found.get(mine, 0) | earlier
+                continue
+            for strand in by:
+                if later & strand.threads:
+                    found[strand.index] = found.get(strand.index, 0) | earlier
+        return found
 
     def _tensor_fences(self, old: Access, by: list[Strand], touch: Touch) -> Order:
         for writer, time in old.strands:
@@ -267,20 +301,29 @@ class Memory:
                         return Order.NO_AFTER_FENCE
         return Order.ORDERED
 
-    def _fenced(self, old: Access, by: list[Strand], touch: Touch) -> Order:
+    def _fenced(self, old: Access, new: Access, by: list[Strand], touch: Touch) -> Order:
         """The writers of `old` fenced it for the async proxy before handing it to the issuer.
 
-        A fence orders the accesses of the thread that executes it, so all writing threads must be covered. A fence by
-        the
-        issuing thread after the hand-over lies on the causality path too, and is told apart.
+        A fence orders the accesses of the thread that executes it, so all writing threads must be covered: of several
+        issuers, each needs to know the fences of those whose bytes it reads. A fence by the issuing thread after the
+        hand-over lies on the causality path too, and is told apart.
         """
-        for writer, time in old.strands:
-            if not self.strands.all[writer].threads & touch.earlier:
-                continue
-            for issuer in by:
-                order = self._fence_known(self.proxy_fences, issuer, writer, time, touch.earlier)
+        met: dict[int, int] | None = None
+        for issuer in by:
+            partners = touch.earlier if met is None else met.get(issuer.index, 0)
+            for writer, time in old.strands:
+                threads = self.strands.all[writer].threads
+                if not threads & partners:
+                    continue
+                order = self._fence_known(self.proxy_fences, issuer, writer, time, partners)
+                if order is not Order.ORDERED and met is None and touch.later & ~issuer.threads:
+                    met = self._partners(old, new, by, touch)
+                    partners = met.get(issuer.index, 0)
+                    if not threads & partners:
+                        continue
+                    order = self._fence_known(self.proxy_fences, issuer, writer, time, partners)
                 if order is not Order.ORDERED:
-                    return Order.ISSUER_FENCE if self._issuer_fenced(issuer, writer, time, touch.earlier) else order
+                    return Order.ISSUER_FENCE if self._issuer_fenced(issuer, writer, time, partners) else order
         return Order.ORDERED
 
     def _fence_known(

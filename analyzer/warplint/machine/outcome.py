@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 
 from msgspec import Struct, field
 
 from warplint.machine.barriers import Arrival, Came
-from warplint.machine.memory import Hazard
+from warplint.machine.memory import Access, Hazard
 from warplint.source import Span
 from warplint.threads.facts import Uniformity
 
@@ -57,7 +57,9 @@ class BarrierRecord(Struct):
     """`over-arrival`, `tx-overflow` with the arrival that caused it."""
     racing: list[Arrival] = field(default_factory=list)
     """Arrivals that nothing orders after the completion of the phase before: on another schedule they count for that
-    one. Expectations that no arrival of their phase comes after: on another schedule they count for the next one."""
+    one. Expectations that no arrival of their phase comes after: on another schedule they count for the next one.
+    Copies (`how` is `copy`) under way in a phase that completed without expecting them: where they land earlier, it
+    does not."""
     transaction: bool = False
     """Some phase expected bytes or was named by a copy."""
     unexpected: list[Span] = field(default_factory=list)
@@ -111,7 +113,7 @@ class Fault(Struct, frozen=True):
     `tmem-alloc-after-relinquish`, `tmem-pair-not-synced` (cta_group::2 alloc before the peer is known to run),
     `tmem-pair-order` (alloc or dealloc of a pair on different sides of a cluster barrier in its CTAs),
     `tmem-pair-alone` (only one CTA of the pair comes to it),
-    `accumulates-uninitialised`;
+    `accumulates-uninitialised`; `tmem-lanes` (an address in lanes of another warp's quarter; detail: lane, warp);
     `copied-by-many` (several lanes issue one copy to one place, each its own); `partial-warp` (a warp collective by
     some lanes while the others are elsewhere); `exited-peer` (an access to the shared
     memory of a CTA of which nothing says that it has not exited)."""
@@ -142,6 +144,34 @@ class Step(Struct, frozen=True):
     target: Hashable = None
 
 
+class Handed(Struct, frozen=True, eq=False):
+    """A store to a word of shared memory that ended a loop which waits for it (`polls`)."""
+
+    label: str
+    by: Party
+    span: Span
+    to: Party
+    wait: Span
+    waited: Callable[[Access], bool]
+    """Whether an access comes after the wait, in the threads that waited."""
+    knew: Callable[[Access], bool]
+    """Whether the storing thread was joined with whoever made an access before."""
+    hands: Callable[[Access], bool]
+    """Whether the store releases an access: by itself, or with a fence between the two."""
+    acquired: Callable[[Access], bool]
+    """Whether the loop's own load acquires, or a fence of its thread stands between the loop and an access."""
+
+
+class Repeat(Struct, frozen=True):
+    """A loop that was left early, because it was proved that the rest of it does nothing new."""
+
+    span: Span
+    rounds: int
+    """Iterations of the loop after which the state is the same."""
+    times: int
+    """How often so many iterations were not executed."""
+
+
 class Outcome(Struct):
     """Everything one scenario showed."""
 
@@ -155,6 +185,8 @@ class Outcome(Struct):
     faults: list[Fault] = field(default_factory=list)
     leftovers: list[LeftOver] = field(default_factory=list)
     steps: list[Step] = field(default_factory=list)
+    handed: list[Handed] = field(default_factory=list)
+    """Flags: which stores ended which waits."""
     incomplete: list[tuple[str, Span | None]] = field(default_factory=list)
     """What could not be established and may matter: the verdict is not `clean`."""
     assumed: list[tuple[str, Span | None]] = field(default_factory=list)
@@ -162,10 +194,14 @@ class Outcome(Struct):
     kernel is not `clean`."""
     remarks: list[tuple[str, Span | None]] = field(default_factory=list)
     """What was not looked at, and which claim is missing for it; the protocol itself is known."""
+    idle: bool = False
+    """Some size that it asked for was given as 0: a launch with nothing to do, which the host may never make."""
     finished: bool = False
     """Every agent left the kernel or is in `blocked`; False when a bound stopped the execution."""
     asked: dict[Hashable, int] = field(default_factory=dict)
     """Unknown inputs that the execution asked for, with the number it was given."""
+    repeats: list[Repeat] = field(default_factory=list)
+    """Loops that are proved for all their iterations, though not all were executed."""
     guesses: dict[tuple[str, Span], Uniformity] = field(default_factory=dict)
     """Branches on data that synchronisation depends on (in words, place), and how far the value is uniform."""
 
@@ -175,9 +211,22 @@ class Outcome(Struct):
         self.guesses[(text, span)] = min(old, floor)
 
     @property
-    def idle(self) -> bool:
-        """Some size that it asked for was given as 0: a launch with nothing to do, which the host may never make."""
-        return any(value == 0 and not isinstance(key, str) for key, value in self.asked.items())
+    def troubled(self) -> bool:
+        """It shows something that a rule may speak of."""
+        return bool(
+            self.blocked or self.hazards or self.faults or self.leftovers or not self.finished
+            or any(record.faults or record.racing or record.unexpected or any(wait.late for wait in record.waits)
+                   for record in self.barriers.values())
+        )  # fmt: skip
+
+    @property
+    def from_inputs(self) -> bool:
+        """What it asked for are the kernel's inputs.
+
+        Which way a branch on data of each thread's own is taken first (`turn`) is no loaded number: for some data each
+        way is taken. Nor is what the kernel itself has counted in shared memory (`tally`, histograms).
+        """
+        return all(isinstance(key, str) or key[0] in ("param", "turn", "tally") for key in self.asked)  # type: ignore[index]
 
     @property
     def established(self) -> bool:
@@ -186,5 +235,4 @@ class Outcome(Struct):
         An execution whose control depended on loaded data shows what could happen for some data, which the data's own
         rules (lengths that agree with each other) may exclude: nothing is claimed from it.
         """
-        inputs = all(isinstance(key, str) or key[0] == "param" for key in self.asked)  # type: ignore[index]
-        return inputs and not self.incomplete and not self.guesses
+        return self.from_inputs and not self.incomplete and not self.guesses

@@ -7,6 +7,8 @@ from collections.abc import Hashable
 from warplint.machine import values as v
 from warplint.machine.agent import Agent, Status
 from warplint.machine.compile import Instruction, Kind
+from warplint.machine.lines import bare, lost, settled
+from warplint.machine.slicing import BYTES
 from warplint.machine.values import Value
 from warplint.machine.ways import guess
 from warplint.machine.world import World
@@ -51,16 +53,26 @@ class View:
 
     def load(self, pointer: Value, node: ir.Load) -> Value:
         """Data is unknown; what all threads of a CTA read alike gets a number from the scenario."""
+        trial = self.world.trial
+        if trial is not None and pointer is not bare(pointer):
+            # It is read somewhere else in each repetition.
+            return lost(self.load(settled(pointer), node), trial, pointer)
+        if node.volatile and self.world.polls is not None:
+            span = self.world.code.instructions[self.agent.pc].span
+            seen = self.world.polls.read(self.agent, pointer, span, acquires=False)
+            if seen is not None:
+                return v.cast(node.type, seen)
         key: Hashable = ("load", v.key_of(pointer))
         floor = v.floor_of(pointer)
-        if isinstance(pointer, v.Place) and isinstance(pointer.offset, int):
-            cta = self.agent.cta if pointer.cta is None else pointer.cta
-            word = self.world.words.get((cta, pointer.base, pointer.offset))
-            if word is not None:
-                return word
         if isinstance(pointer, v.Place):
+            if not node.volatile:
+                word = self.world.words.read(self.world, self.agent, pointer, BYTES.get(node.type))
+                if word is not None:
+                    return v.cast(node.type, word)
             floor = min(Uniformity.CTA, v.floor_of(pointer.offset))
-            key = ("load", id(pointer.base), v.key_of(pointer.offset), self.world.dirty.get(pointer.base, 0))
+            tally = pointer.base in self.world.tallied
+            key = ("tally" if tally else "load", id(pointer.base), v.key_of(pointer.offset), BYTES.get(node.type),
+                   self.world.dirty.get(pointer.base, 0))  # fmt: skip
         if node.volatile:
             self.world.note("control depends on a volatile or atomic value that other threads change", None)
             return v.Unknown((*key, self.world.numbers, self.agent.steps), min(floor, Uniformity.WARP))
@@ -77,7 +89,7 @@ class View:
         if symbol.kind in ("shared", "dynamic_shared"):
             if symbol.dims or symbol.kind == "dynamic_shared":
                 return v.Place(symbol, 0)
-            word = self.world.words.get((self.agent.cta, symbol, 0))
+            word = self.world.words.read(self.world, self.agent, v.Place(symbol, 0), symbol.element_bytes)
             if word is not None:
                 return word
             return self.world.choose(("word", id(symbol), self.world.dirty.get(symbol, 0), self.agent.cta))
@@ -89,20 +101,29 @@ def run_agent(world: World, agent: Agent) -> int:
     code = world.code.instructions
     steps = 0
     view = View(world, agent)
+    polls = world.polls
     while steps < SLICE:
+        if polls is not None:
+            polls.settle(agent)
         instruction = code[agent.pc]
         agent.steps += 1
         steps += 1
         kind = instruction.kind
         if kind is Kind.ASSIGN:
-            _assign(agent, view, instruction)
+            assign(agent, view, instruction)
             agent.pc += 1
         elif kind is Kind.BRANCH:
             if not _branch(world, agent, view, instruction):
                 return steps
             view = View(world, agent)
         elif kind is Kind.JUMP:
+            wait = polls.again(agent, instruction) if instruction.polls and polls is not None else None
             agent.pc = instruction.target
+            if wait is not None:
+                agent.status, agent.wait = Status.BLOCKED, wait
+                return steps
+            if instruction.loop and world.repeats is not None:
+                world.repeats.round(agent, instruction.span, world.executed + steps)
         elif kind is Kind.MERGE:
             if not world.merge(agent):
                 return steps
@@ -110,6 +131,8 @@ def run_agent(world: World, agent: Agent) -> int:
             agent.pc += 1
         elif kind is Kind.DO:
             if _operate(world, agent, view, instruction):
+                if view.env is not agent.env:  # lanes that it waited for have joined
+                    view = View(world, agent)
                 agent.pc += 1
             else:
                 return steps
@@ -129,13 +152,14 @@ def run_agent(world: World, agent: Agent) -> int:
     return steps
 
 
-def _assign(agent: Agent, view: View, instruction: Instruction) -> None:
+def assign(agent: Agent, view: View, instruction: Instruction) -> None:
+    """Execute an assignment."""
     assert instruction.value is not None
     value = agent.narrowed(instruction.value(view))
     if instruction.index is None:
         agent.env[instruction.key] = value
         return
-    index = instruction.index(view)
+    index = settled(instruction.index(view))
     if isinstance(index, int):
         agent.env[(instruction.key, index)] = value
     else:
@@ -158,6 +182,7 @@ def _branch(world: World, agent: Agent, view: View, instruction: Instruction) ->
     mask = agent.mask_where(value)
     if mask is None:
         mask = guess(world, agent, instruction, value)
+    instruction.sides |= (mask != 0) | (mask != agent.threads) << 1
     if instruction.simple is not None and not instruction.loop:
         _masked(world, agent, view, instruction, mask)
         agent.pc = instruction.merge + 1
@@ -215,13 +240,14 @@ def _straight(world: World, agent: Agent, view: View, begin: int, stop: int) -> 
         agent.pc = at
         agent.steps += 1
         if kind is Kind.ASSIGN:
-            _assign(agent, view, instruction)
+            assign(agent, view, instruction)
         elif kind is Kind.BRANCH:
             assert instruction.test is not None
             value = agent.narrowed(instruction.test(view))
             mask = agent.mask_where(value)
             if mask is None:
                 mask = guess(world, agent, instruction, value)
+            instruction.sides |= (mask != 0) | (mask != agent.threads) << 1
             _masked(world, agent, view, instruction, mask)
             at = instruction.merge
         elif kind is Kind.JUMP:
@@ -247,7 +273,12 @@ def _access(world: World, agent: Agent, view: View, instruction: Instruction) ->
         mask = agent.mask_where(agent.narrowed(instruction.predicate(view)))
         threads = threads if mask is None else mask
     if threads:
-        handler(world, agent, instruction, {"address": instruction.value(view)}, threads)
+        operands = {"address": instruction.value(view)}
+        for number, value in enumerate(instruction.data):
+            operands[f"data.{number}"] = value(view)
+        if world.trial is not None:
+            operands = {role: settled(operand) for role, operand in operands.items()}
+        handler(world, agent, instruction, operands, threads)
 
 
 def _operate(world: World, agent: Agent, view: View, instruction: Instruction) -> bool:
@@ -269,7 +300,7 @@ def _operate(world: World, agent: Agent, view: View, instruction: Instruction) -
     if instruction.op.name in TOGETHER and not world.whole_warps(agent.threads):
         mask = instruction.operands.get("mask")
         strict = instruction.op.name in STRICT
-        wait = world.converge(agent, instruction, agent.narrowed(mask(view)) if mask else None, strict)
+        wait = world.converge(agent, instruction, settled(agent.narrowed(mask(view))) if mask else None, strict)
         if wait is not None:
             agent.status, agent.wait = Status.BLOCKED, wait
             return False
@@ -279,9 +310,12 @@ def _operate(world: World, agent: Agent, view: View, instruction: Instruction) -
     if instruction.op.name in MEETING:
         world.strands.meet(agent.cta, threads)
     operands = {role: agent.narrowed(operand(view)) for role, operand in instruction.operands.items()}
+    if world.trial is not None:
+        operands = {role: settled(operand) for role, operand in operands.items()}
     observer = world.observer
     if observer is not None:
         observer.before(world, agent, instruction, operands, threads)
+    instruction.executed = True
     wait = handler(world, agent, instruction, operands, threads)
     if observer is not None:
         observer.after(world, agent, instruction, wait)

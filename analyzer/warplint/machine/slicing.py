@@ -23,9 +23,20 @@ WARP_VALUES = frozenset({"shfl.sync", "vote.sync", "match.sync", "redux.sync", "
 ORDINARY = frozenset({"ld", "ld.relaxed", "ld.acquire", "ld.volatile", "st", "st.relaxed", "st.release", "st.volatile",
                       "atom", "red", "red.release"})  # fmt: skip
 """Loads, stores and atomics of assembly: executed where they reach shared memory, that of other CTAs too."""
+FOLLOWED = WARP_VALUES | {"atom"}
+"""Operations whose results may be numbers."""
+MAX_WORDS = 8
+"""Elements of a vector store that are followed."""
 POLLED = ("ld.", "atom", "red")
 """Beginnings of the names of operations that read a word other threads change."""
+LOOKS = ("ld.acquire", "ld.relaxed", "ld.volatile")
+"""Reads that a loop repeats until another thread's store shows."""
+STORES = ("st", "st.release", "st.relaxed", "st.volatile")
+HARMLESS = ("nanosleep", "fence.acq_rel.cluster")
 MAX_SPIN = 60
+MEETINGS = ("mbarrier.", "bar.", "barrier.", "cp.async", "tcgen05.", "wgmma.", "st.async", "hip.__syncthreads",
+            "amd.s_barrier", "amd.named_barrier")  # fmt: skip
+"""Beginnings of the names of operations that others count on: a loop with one of them does more than poll a word."""
 IGNORED = frozenset({"map", "value", "compare"})
 BYTES = {"bool": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "f32": 4, "i64": 8, "u64": 8, "f64": 8}
 
@@ -51,6 +62,15 @@ class Uses(Struct, frozen=True):
     """Instructions on global memory it becomes, at most."""
 
 
+class Polled(Struct, frozen=True):
+    """A loop that waits for words of shared memory of which every write is known."""
+
+    symbols: frozenset[ir.Symbol]
+    """The variables that the words lie in."""
+    escapes: bool
+    """What it reads is used after it."""
+
+
 class Slice(Struct):
     """The live statements (by identity) and variables of a kernel."""
 
@@ -58,6 +78,8 @@ class Slice(Struct):
     symbols: set[ir.Symbol] = field(default_factory=set)
     spins: dict[int, bool] = field(default_factory=dict)
     """Loops that only wait for a word of memory that other threads change; whether it may be shared memory."""
+    polls: dict[int, Polled] = field(default_factory=dict)
+    """Those of them that are executed as waits for a store (`polls`)."""
     reads: dict[int, list[tuple[ir.Load, ir.Expr | None]]] = field(default_factory=dict)
     """Reads of shared memory that a statement makes, each with the condition inside its expression under which it is
     made (`c ? s[i] : 0`, `c && s[i]`); None: always."""
@@ -65,13 +87,15 @@ class Slice(Struct):
     """AMD: it matters which LDS accesses of a wave are under way."""
     undefined: dict[str, Span] = field(default_factory=dict)
     """Names that decide what is executed and that the file does not define, in words, with the first such condition."""
+    data: set[int] = field(default_factory=set)
+    """Stores (by identity) whose value matters: control reads it from shared memory."""
     marks: dict[int, Uses] = field(default_factory=dict)
     """AMD: uses of loaded values, by the statement (identity) before which they count."""
 
 
 def used_operands(op: ir.Operation) -> list[tuple[str, ir.Expr]]:
     """The operands that the machine looks at: not coordinates, tensor maps or data."""
-    keep = op.name in WARP_VALUES
+    keep = op.name in WARP_VALUES or op.name == "st.async"  # one word, for others to look at
     return [
         (role, operand)
         for role, operand in op.operands.items()
@@ -86,6 +110,8 @@ def filled_by(stmt: ir.Stmt) -> ir.Expr | None:
     value = stmt.value.expr
     while isinstance(value, ir.Cast):
         value = value.arg
+    if isinstance(value, ir.Pure) and value.name == "component":  # of a vector that assembly loaded
+        value = value.args[0]
     return value if isinstance(value, ir.Load | ir.OpValue) else None
 
 
@@ -151,6 +177,7 @@ class _Slicer:
         self.sites: dict[ir.Operation, ir.Do] = {}
         self.order: list[ir.Stmt] = []
         self.pending: list[ir.Expr] = []
+        self.wanted: set[ir.Symbol | None] = set()
         self._index(kernel.body)
         self.shared = self._holders()
 
@@ -179,29 +206,42 @@ class _Slicer:
             for child in reversed(below):
                 stack.append((child, stmt, inner_loop, inner))
 
-    def _holders(self) -> set[ir.Symbol]:
-        """Variables that may hold an address of shared memory."""
-        held: set[ir.Symbol] = set()
+    def _holders(self) -> dict[ir.Symbol, set[ir.Symbol | None]]:
+        """Variables that may hold an address of shared memory, with the shared variables it may lie in (None: any)."""
+        held: dict[ir.Symbol, set[ir.Symbol | None]] = {}
         uses: dict[ir.Symbol, list[ir.Symbol]] = {}
-        fresh: list[ir.Symbol] = []
+        fresh: list[tuple[ir.Symbol, ir.Symbol | None]] = []
         for symbol, stmts in self.assigned.items():
             for stmt in stmts:
                 for node in _nodes(stmt.value.expr, into_loads=False):
                     source = node.symbol if isinstance(node, ir.Var | ir.Address | ir.Element) else None
                     if isinstance(node, ir.OpValue) and node.op.name == "mapa":
-                        fresh.append(symbol)
+                        fresh.append((symbol, None))
                     elif source is None:
                         continue
                     elif source.kind in ("shared", "dynamic_shared"):
-                        fresh.append(symbol)
+                        fresh.append((symbol, source))
                     elif source is not symbol:
                         uses.setdefault(source, []).append(symbol)
         while fresh:
-            symbol = fresh.pop()
-            if symbol not in held:
-                held.add(symbol)
-                fresh.extend(uses.get(symbol, ()))
+            symbol, base = fresh.pop()
+            bases = held.setdefault(symbol, set())
+            if base not in bases:
+                bases.add(base)
+                fresh.extend((user, base) for user in uses.get(symbol, ()))
         return held
+
+    def _bases(self, pointer: ir.Expr) -> set[ir.Symbol | None]:
+        """The shared variables that an address may lie in; None among them: any."""
+        found: set[ir.Symbol | None] = set()
+        for node in _nodes(pointer, into_loads=False):
+            if isinstance(node, ir.Var | ir.Address | ir.Element):
+                if node.symbol.kind in ("shared", "dynamic_shared"):
+                    found.add(node.symbol)
+                found |= self.shared.get(node.symbol, set())
+            elif isinstance(node, ir.OpValue) and node.op.name == "mapa":
+                found.add(None)
+        return found
 
     def _touches_shared(self, pointer: ir.Expr) -> bool:
         for node in _nodes(pointer, into_loads=False):
@@ -240,7 +280,10 @@ class _Slicer:
         """
         inside = [stmt for stmt in ir.walk(loop) if stmt is not loop]
         if len(inside) > MAX_SPIN or any(
-            isinstance(stmt, ir.Loop) or (isinstance(stmt, ir.Exit) and not stmt.trap) for stmt in inside
+            isinstance(stmt, ir.Loop)
+            or (isinstance(stmt, ir.Exit) and not stmt.trap)
+            or (isinstance(stmt, ir.Do) and stmt.op.name.startswith(MEETINGS))
+            for stmt in inside
         ):
             return False, False
         written: dict[ir.Symbol, list[ir.Assign]] = {}
@@ -258,6 +301,13 @@ class _Slicer:
                         return False, False
                     polled = True
                     shared = shared or any(self._touches_shared(operand) for operand in node.op.operands.values())
+                elif isinstance(node, ir.Unknown) and node.reason.startswith(ir.FOUND):
+                    polled = True
+                    shared = shared or any(
+                        self._touches_shared(one.pointer.expr)
+                        for one in inside
+                        if isinstance(one, ir.Store) and one.atomic
+                    )
                 elif isinstance(node, ir.Load):
                     names = [n.symbol for n in _nodes(node.pointer) if isinstance(n, ir.Var | ir.Element)]
                     if not any(name in written for name in names):
@@ -303,8 +353,148 @@ class _Slicer:
                     self._mark(stmt)
         if self.kernel.is_amd:
             self._count()
+        else:
+            self._polls()
         self._close()
+        self._values()
         return self.result
+
+    def _polls(self) -> None:
+        """The loops that wait for words of shared memory and can be executed: their writes' values matter then."""
+        loops: dict[int, tuple[ir.Loop, frozenset[ir.Symbol]]] = {}
+        for stmt in self.order:
+            if isinstance(stmt, ir.Loop) and self.result.spins.get(id(stmt)):
+                symbols = self._polled(stmt)
+                if symbols:
+                    loops[id(stmt)] = (stmt, symbols)
+        if not loops:
+            return
+        wanted = frozenset().union(*(symbols for _, symbols in loops.values()))
+        unknown: set[ir.Symbol | None] = set()
+        values: list[tuple[ir.Stmt, list[ir.Expr]]] = []
+        for stmt in self.order:
+            if isinstance(stmt, ir.Store):
+                bases = self._bases(stmt.pointer.expr) & {None, *wanted}
+                if bases and stmt.atomic:
+                    unknown |= bases
+                elif bases:
+                    values.append((stmt, [one.expr for one in stmt.words or (stmt.value,)]))
+            elif isinstance(stmt, ir.Do) and not stmt.op.name.startswith("ld"):
+                op = stmt.op
+                for role, operand in op.operands.items():
+                    bases = self._bases(operand) & {None, *wanted} if role != "value" else set()
+                    if bases and (role != "dst" or op.name not in STORES):
+                        unknown |= bases
+                    elif bases and "value" in op.operands:
+                        values.append((stmt, [op.operands["value"]]))
+        if None in unknown:
+            return
+        for key, (loop, symbols) in loops.items():
+            if not symbols & unknown:
+                self.result.polls[key] = Polled(symbols, self._escapes(loop))
+        for stmt, stored in values if self.result.polls else ():
+            self.result.data.add(id(stmt))
+            self.pending.extend(stored)
+
+    def _polled(self, loop: ir.Loop) -> frozenset[ir.Symbol]:
+        """The variables that such a loop reads; none where it does anything else, or its reads may be hoisted."""
+        found: set[ir.Symbol | None] = set()
+        for stmt in ir.walk(loop):
+            match stmt:
+                case ir.Do(op=op) if op.name in LOOKS:
+                    found |= self._bases(op.operands["src"]) or {None}
+                case ir.Do(op=op) if op.name not in HARMLESS:
+                    return frozenset()
+                case ir.Store() | ir.Opaque() | ir.Exit() | ir.Read():
+                    return frozenset()
+            for tree in self._own(stmt):
+                for node in _nodes(tree):
+                    if isinstance(node, ir.Load):
+                        if not node.volatile:
+                            return frozenset()
+                        found |= self._bases(node.pointer) or {None}
+        return frozenset() if None in found else frozenset(one for one in found if one is not None)
+
+    def _escapes(self, loop: ir.Loop) -> bool:
+        """A variable that the loop assigns, or what its operations read, is used outside of it."""
+        inside = {id(stmt) for stmt in ir.walk(loop)}
+        made: set[Hashable] = {stmt.symbol for stmt in ir.walk(loop) if isinstance(stmt, ir.Assign)}
+        made |= {stmt.op for stmt in ir.walk(loop) if isinstance(stmt, ir.Do)}
+        for stmt in self.order:
+            if id(stmt) not in inside:
+                for tree in self._own(stmt):
+                    for node in _nodes(tree):
+                        if (isinstance(node, ir.Var | ir.Element) and node.symbol in made) or (
+                            isinstance(node, ir.OpValue) and node.op in made
+                        ):
+                            return True
+        return False
+
+    def _values(self) -> None:
+        """The stores to shared memory whose values control reads again: those made of integers that are followed."""
+        open_stores = [
+            (stmt, self._bases(stmt.pointer.expr))
+            for stmt in self.order
+            if isinstance(stmt, ir.Store) and id(stmt) in self.result.live and not (stmt.atomic or stmt.volatile)
+        ] if self.wanted else []  # fmt: skip
+        data = self._data() if open_stores else set()
+        grown = bool(open_stores)
+        while grown:
+            grown = False
+            for stmt, bases in open_stores:
+                if id(stmt) in self.result.data or not (None in bases or None in self.wanted or bases & self.wanted):
+                    continue
+                values = [one.expr for one in stmt.words or (stmt.value,)]
+                if len(values) <= MAX_WORDS and any(not self._is_data(value, data) for value in values):
+                    self.result.data.add(id(stmt))
+                    self.pending.extend(value for value in values if not self._is_data(value, data))
+                    grown = True
+            self._close()
+
+    def _data(self) -> set[ir.Symbol]:
+        """Variables that hold computed data: results of operations, calls and floating point, and what is made of
+        them.
+        """
+        uses: dict[ir.Symbol, list[ir.Symbol]] = {}
+        fresh: list[ir.Symbol] = []
+        for symbol, stmts in self.assigned.items():
+            for stmt in stmts:
+                value = stmt.value.expr
+                if self._is_data(value, frozenset()):
+                    fresh.append(symbol)
+                    break
+                for node in _nodes(value, into_loads=False):
+                    if isinstance(node, ir.Var | ir.Element):
+                        uses.setdefault(node.symbol, []).append(symbol)
+        found: set[ir.Symbol] = set()
+        while fresh:
+            symbol = fresh.pop()
+            if symbol not in found:
+                found.add(symbol)
+                fresh.extend(uses.get(symbol, ()))
+        return found
+
+    @staticmethod
+    def _is_data(value: ir.Expr, data: Collection[ir.Symbol]) -> bool:
+        """The machine has no number for it."""
+        for node in _nodes(value, into_loads=False):
+            match node:
+                case ir.OpValue(op=op):
+                    if op.name not in FOLLOWED:
+                        return True
+                case ir.Unknown(uniform=uniform, adding=adding):
+                    if not uniform and adding is None:
+                        return True
+                case ir.Pure():
+                    return True
+                case ir.Cast(type="f32" | "f64"):
+                    return True
+                case ir.Load(type="f32" | "f64"):
+                    return True
+                case ir.Var(symbol=symbol) | ir.Element(symbol=symbol):
+                    if symbol in data or symbol.type in ("f16", "bf16", "f32", "f64"):
+                        return True
+        return False
 
     def _count(self) -> None:
         """Where values that were loaded are used: the compiler waits there, or nobody does."""
@@ -381,6 +571,10 @@ class _Slicer:
                     site = self.sites.get(node.op)
                     if site is not None:
                         self._mark(site)
+                elif isinstance(node, ir.Unknown) and node.adding is not None:
+                    self._mark(node.adding)
+                elif isinstance(node, ir.Load):
+                    self.wanted |= self._bases(node.pointer)
                 symbol = node.symbol if isinstance(node, ir.Var | ir.Element | ir.Address) else None
                 if symbol is None or symbol in self.result.symbols:
                     continue
@@ -408,6 +602,8 @@ class _Slicer:
                     self.pending.append(value.expr)
                     if index is not None:
                         self.pending.append(index.expr)
+                case ir.Store(pointer=pointer):
+                    self.pending.append(pointer.expr)
                 case ir.Do(op=op):
                     self.pending.extend(operand for _, operand in used_operands(op))
                     if op.predicate is not None:

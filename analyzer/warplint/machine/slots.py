@@ -17,6 +17,7 @@ from warplint.source import Span
 
 if TYPE_CHECKING:
     from warplint.machine.agent import Agent
+    from warplint.machine.strands import Strand
     from warplint.machine.world import World
 
 
@@ -72,8 +73,11 @@ def stage_stride(world: World, key: Hashable, span: Span, start: int) -> int:
     return length
 
 
-def consume(world: World, cta: int, place: v.Place, size: int) -> None:
-    """An MMA reads `size` bytes starting at `place`: they belong to the copy that filled this slot last."""
+def consume(world: World, cta: int, place: v.Place, size: int, by: list[Strand]) -> None:
+    """An MMA of `by` reads `size` bytes starting at `place`: they belong to the copy that filled this slot last.
+
+    Readers that have not waited for just that filling may read another one, or none: nothing is counted then.
+    """
     base, start = place.base, place.offset
     if not isinstance(base, ir.Symbol) or not isinstance(start, int):
         return
@@ -85,7 +89,8 @@ def consume(world: World, cta: int, place: v.Place, size: int) -> None:
                 best = access
         elif access.write and access.proxy == "generic" and access.exact and access.lo <= start < access.hi:
             stored = max(stored, access.lo)  # ordinary stores fill it, between what copies fill
-    if best is not None and stored <= best.lo:
+    waited = best is not None and all(strand.clock.get(key, 0) == value for strand in by for key, value in best.done)
+    if best is not None and waited and stored <= best.lo:
         _, starts = world.fills.setdefault(id(best), (best, {}))
         starts[start] = size
 

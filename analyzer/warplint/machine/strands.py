@@ -87,8 +87,11 @@ class Strands:
             old = self.all[parent]
             strand.now, strand.clock, strand.warp_joined = old.now, old.clock, old.warp_joined
             strand.fenced, strand.met = old.fenced, old.met
-            if old.met and not strand.whole_warps and old.whole_warps:
+            if not strand.whole_warps and old.whole_warps and (old.met or old.warp_joined):
+                # `old` is one warp (`_cut`): what its lanes did before they last joined, each part of it knows.
                 strand.clock = {**old.clock, ("exec", parent): old.met}
+                if old.warp_joined:
+                    strand.clock[parent] = max(old.warp_joined, old.clock.get(parent, 0))
             old.children.append(strand.index)
         self.all.append(strand)
         return strand
@@ -118,6 +121,10 @@ class Strands:
             refined.extend(self._cut(cta, strand, inside))
         self._live[cta] = refined
         return [strand for strand in refined if strand.threads & threads]
+
+    def parts(self) -> Iterable[tuple[int, list[Strand]]]:
+        """The live strands of each CTA."""
+        return self._live.items()
 
     def _cut(self, cta: int, strand: Strand, inside: int) -> list[Strand]:
         """Divide a strand. A warp that is divided becomes a strand of its own first, so that its lanes share its

@@ -15,14 +15,21 @@ from operator import add, and_, eq, floordiv, ge, gt, le, lshift, lt, mod, mul, 
 from msgspec import Struct
 from msgspec.structs import force_setattr
 
+from warplint.machine.line import Line
 from warplint.threads.facts import Uniformity
 
 _INTERNED: dict[Hashable, tuple[str, int]] = {}
 
 
+_COMPUTED: dict[Hashable, tuple[Value, Value, Value]] = {}
+"""Results per thread, by operator and identity of the operands, which are kept alive with them."""
+MAX_COMPUTED = 8_000
+
+
 def forget() -> None:
     """Forget the keys of unknowns: before a kernel is executed."""
     _INTERNED.clear()
+    _COMPUTED.clear()
 
 
 class Unknown(Struct, frozen=True):
@@ -68,7 +75,7 @@ LEADER = -2
 """`Place.cta` of the even CTA of a pair, whichever CTA computes the address (the tcgen05 peer-bit mask)."""
 PEER_BIT_MASK = 0xFEFFFFFF
 
-Value = int | tuple[int, ...] | Unknown | Place | Packed | Token
+Value = int | tuple[int, ...] | Unknown | Place | Packed | Token | Line
 
 
 def _divide(left: int, right: int) -> int:
@@ -168,6 +175,22 @@ def binary(op: str, left: Value, right: Value) -> Value:
         if short is not None:
             return short
         return Unknown((op, key_of(left), key_of(right)), min(floor_of(left), floor_of(right)))
+    if isinstance(left, Line) or isinstance(right, Line):
+        return lines.binary(op, left, right)
+    # The same objects again: what depends on the thread index alone is computed once in all rounds of a loop.
+    mark = (op, left if isinstance(left, int) else id(left), right if isinstance(right, int) else id(right),
+            isinstance(left, int))  # fmt: skip
+    known = _COMPUTED.get(mark)
+    if known is not None:
+        return known[2]
+    result = _by_thread(op, left, right)
+    if len(_COMPUTED) > MAX_COMPUTED:
+        _COMPUTED.clear()
+    _COMPUTED[mark] = (left, right, result)
+    return result
+
+
+def _by_thread(op: str, left: int | tuple[int, ...], right: int | tuple[int, ...]) -> Value:
     function = BINARY[op]
     if op in "/%":
         divisors = (right,) if isinstance(right, int) else right
@@ -208,6 +231,10 @@ def _address(op: str, left: Value, right: Value) -> Value:
     elif isinstance(left, Place):
         if op == "&" and isinstance(right, int) and right & 0xFFFFFFFF == PEER_BIT_MASK:
             return Place(left.base, left.offset, LEADER)
+        if op in ("^", "|", "&") and _below(right, alignment(left)):
+            # The low bits of the base are zero: those of the address are those of the offset (swizzles).
+            low = binary(op, left.offset, right)
+            return low if op == "&" else Place(left.base, low, left.cta)
         if op in (">>", "&"):
             # (address & 0x3FFFF) >> 4 and the like: the first step of building a descriptor.
             return Packed(left, 1 << right if op == ">>" and isinstance(right, int) and 0 <= right <= 4 else 1)
@@ -215,9 +242,21 @@ def _address(op: str, left: Value, right: Value) -> Value:
             return Place(left.base, binary(op, left.offset, right), left.cta)
         if op in ("==", "!=") and right == 0:
             return int(op == "!=")
-    elif isinstance(right, Place) and op == "+":
-        return Place(right.base, binary(op, right.offset, left), right.cta)
+    elif isinstance(right, Place) and op in ("+", "^", "|", "&"):
+        return _address(op, right, left)
     return Unknown((op, left, right), min(floor_of(left), floor_of(right)))
+
+
+def alignment(place: Place) -> int:
+    """The power of two that an address's variable is declared to be aligned to; 1 when nothing says so."""
+    declared = getattr(place.base, "alignment", 0)
+    return declared if isinstance(declared, int) and declared & (declared - 1) == 0 and declared > 0 else 1
+
+
+def _below(value: Value, limit: int) -> bool:
+    if isinstance(value, int):
+        return 0 <= value < limit
+    return isinstance(value, tuple) and min(value) >= 0 and max(value) < limit
 
 
 FIELD = 0x3FFF
@@ -230,6 +269,9 @@ def _packed(op: str, left: Value, right: Value) -> Value:
     """
     one, other = (left, right) if isinstance(left, Packed) else (right, left)
     assert isinstance(one, Packed)
+    if op == "&" and one.unit > 1 and isinstance(other, int) and 0 < other * one.unit < alignment(one.place):
+        # Some low bits of the address: those of the offset, as the base has none.
+        return binary("&", binary(">>", one.place.offset, one.unit.bit_length() - 1), other)
     if isinstance(other, int):
         low = other & FIELD if one.unit > 1 else other
         if op in ("+", "|") and low:
@@ -252,6 +294,8 @@ def unary(op: str, arg: Value) -> Value:
         return tuple([function(a) for a in arg])
     if isinstance(arg, Place | Packed | Token):
         return int(op != "!") if op in ("!", "+") else Unknown((op, arg), Uniformity.CTA)
+    if isinstance(arg, Line):
+        return lines.unary(op, arg)
     return Unknown((op, arg.key), arg.floor)
 
 
@@ -269,7 +313,14 @@ def cast(kind: str, arg: Value) -> Value:
         return tuple([int(a != 0) for a in arg]) if kind == "bool" else arg
     if isinstance(arg, Place | Packed | Token):
         return 1 if kind == "bool" else arg
+    if isinstance(arg, Line):
+        return lines.cast(kind, arg)
     return Unknown(("cast", kind, arg.key), arg.floor) if kind == "bool" else arg
+
+
+def truth(value: Line) -> Value:
+    """Whether a growing number is non-zero now."""
+    return lines.truth(value)
 
 
 def select(test: Value, yes: Value, no: Value) -> Value:
@@ -284,6 +335,8 @@ def select(test: Value, yes: Value, no: Value) -> Value:
         first = (yes,) * len(test) if isinstance(yes, int) else yes
         second = (no,) * len(test) if isinstance(no, int) else no
         return tuple([a if t else b for t, a, b in zip(test, first, second, strict=True)])
+    if isinstance(test, Line) or isinstance(yes, Line) or isinstance(no, Line):
+        return lines.select(test, yes, no)
     floor = min(floor_of(test), floor_of(yes), floor_of(no))
     return Unknown(("?", key_of(test), key_of(yes), key_of(no)), floor)
 
@@ -297,6 +350,8 @@ def mix(old: Value, new: Value, threads: list[int], size: int) -> Value:
         for thread in threads:
             merged[thread] = new if isinstance(new, int) else new[thread]
         return tuple(merged)
+    if isinstance(old, Line) or isinstance(new, Line):
+        return lines.mix(old, new, threads, size)
     return Unknown(("mix", key_of(old), key_of(new), tuple(threads[:1])), Uniformity.LANE)
 
 
@@ -313,3 +368,6 @@ def narrow(value: Value, threads: list[int]) -> Value:
         assert cta is None or isinstance(cta, int | tuple)
         return Place(value.base, narrow(value.offset, threads), cta)
     return value
+
+
+from warplint.machine import lines  # noqa: E402  (both need each other; only used when called)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from enum import Enum
+from math import lcm
 from typing import TYPE_CHECKING
 
 from warplint.machine import values as v
@@ -65,7 +66,7 @@ def guess(world: World, agent: Agent, instruction: Instruction, value: Value) ->
     key = ("data", agent.cta, agent.members[0], agent.pc)
     visits = world.visits.get(key, 0)
     world.visits[key] = visits + 1
-    turn = world.choose(("branch", v.key_of(value))) if not loops else 0
+    turn = world.choose(("turn", v.key_of(value))) if not loops else 0
     trips = world.scenario.trips
     way = world.scenario.way
 
@@ -96,6 +97,18 @@ def guess(world: World, agent: Agent, instruction: Instruction, value: Value) ->
         only = way is Way.ONE
         return sum(1 << thread for thread in agent.members if sides[(thread // size == chosen) == only])
     return sum(1 << thread for thread in agent.members if sides[thread // size & 1])
+
+
+def turns(world: World, key: Hashable) -> int:
+    """After how many visits a branch on data (`key` as in `guess`) takes the same ways again."""
+    _, _, _, pc = key  # type: ignore[misc]
+    instruction = world.code.instructions[pc]
+    if not (instruction.loop or instruction.leaves):
+        return 2
+    trips = world.scenario.trips
+    rounds = {Way.ALWAYS: 2 * trips, Way.NEVER: 0, Way.TURNS: trips}
+    stay = rounds.get(world.scenario.way)
+    return stay + 1 if stay is not None else lcm(trips + 1, (trips >> 1) + 1)
 
 
 SOME = frozenset({Way.ONE, Way.OTHERS})

@@ -19,12 +19,16 @@ from warplint.machine.barriers import ClusterBarrier, Mbarrier, NamedBarrier
 from warplint.machine.compile import Code, Instruction
 from warplint.machine.footprint import Access, Lanes
 from warplint.machine.groups import Groups
+from warplint.machine.line import Trial
 from warplint.machine.memory import Memory
 from warplint.machine.observe import Observer
 from warplint.machine.outcome import Fault, Outcome, Party, Step
+from warplint.machine.polls import Polls
+from warplint.machine.repeats import Repeats
 from warplint.machine.strands import Strand, Strands, raise_to
 from warplint.machine.values import Value
 from warplint.machine.ways import Way
+from warplint.machine.words import Words
 from warplint.program import ir
 from warplint.source import Span
 from warplint.threads.facts import Uniformity, warps_of
@@ -48,8 +52,27 @@ class Budget(Struct, frozen=True):
     """Executions of one loop test by one agent."""
 
 
-LONG = Budget(steps=130_000, work=6_000_000)
+LONG = Budget(steps=100_000, work=6_000_000)
 """For the first execution of a kernel when nothing smaller can be tried."""
+
+
+RESPONSES = "responses"
+"""Asked for: how often a request for the next cluster (cluster launch control) obtains work."""
+
+
+class Trips(Struct, frozen=True):
+    """How often the loops run that unknown inputs bound."""
+
+    outer: int = 2
+    """Loops over tiles: those around other such loops."""
+    inner: int = 2
+    block: int = 0
+    """Index of the cluster that is executed."""
+    growing: bool = False
+    """Numbers that are loaded grow along every array."""
+    others: str = "apart"
+    """Inputs that bound no loop: `apart`, larger than all that do, so that no two are equal by chance; `alike`, as
+    those; or `zero`: conditions on them are then the other way round."""
 
 
 class Scenario(Struct, frozen=True):
@@ -59,7 +82,7 @@ class Scenario(Struct, frozen=True):
     block: tuple[int, int, int]
     ctas: int
     coordinates: Mapping[str, int]
-    """`ctaid.x`, `nctaid.x` ... of CTA 0; the other CTAs of the cluster follow in x."""
+    """`ctaid.x`, `nctaid.x` ... of CTA 0; the other CTAs of the cluster follow in x, then in y and z."""
     choose: Callable[[Hashable], int]
     trips: int = 2
     """Iterations of a loop whose exit depends on data."""
@@ -67,8 +90,10 @@ class Scenario(Struct, frozen=True):
     """Lanes of a wave where the kernel does not tell (AMD); else 0."""
     way: Way = Way.TURNS
     """How branches on data are taken."""
-    size: int = 0
-    """What `choose` gives for a size."""
+    shape: tuple[int, int, int] = (1, 1, 1)
+    """CTAs of the cluster in x, y and z."""
+    rounds: Trips = Trips()
+    """What the numbers of `choose` are made for."""
 
 
 class Allocation(Struct):
@@ -95,6 +120,7 @@ class World:
         deliver: Callable[[World], bool],
         budget: Budget,
         observer: Observer | None = None,
+        repeats: bool = True,
     ) -> None:
         self.kernel, self.code, self.scenario, self.handlers, self.budget = kernel, code, scenario, handlers, budget
         self.deliver, self.observer = deliver, observer
@@ -120,8 +146,11 @@ class World:
         self.changed = True
         self.dirty: dict[Hashable, int] = {}
         """Versions of memory words, for keys of values loaded from them."""
-        self.words: dict[Hashable, Value] = {}
-        """Shared-memory words whose value is known, by (cta, variable, offset): what tcgen05.alloc wrote."""
+        self.words = Words()
+        self.tallied: set[Hashable] = set()
+        """Variables of shared memory that the kernel counts in by atomic operations."""
+        self.tickets: dict[Hashable, int] = {}
+        """Numbers that atomic additions to one word of global memory have handed out."""
         self.extra: dict[Hashable, Any] = {}
         """State of the barriers' handlers, by key."""
         self.init_times: dict[Hashable, list[tuple[int, int]]] = {}
@@ -152,6 +181,11 @@ class World:
         self.exit_clocks: dict[int, dict[Hashable, int]] = {}
         self.executed = 0
         self.stopped = ""
+        self.trial: Trial | None = None
+        """The repetition that is executed with lines (`repeats`)."""
+        self.repeats = Repeats(self) if repeats and not self.amd and not code.polls else None
+        self.polls = Polls(self) if code.polls else None
+        """Loops that wait for words of shared memory."""
         self._whole: dict[int, bool] = {}
         for cta in range(scenario.ctas):
             self.strands.add_cta(cta, self.everyone, cuts)
@@ -189,18 +223,18 @@ class World:
         value = self._coordinates.get(name)
         if value is not None:
             return agent.narrowed(value)
-        if name in ("cluster_ctarank", "cluster_ctaid.x"):
+        if name == "cluster_ctarank":
             return agent.cta
-        if name in ("cluster_ctaid.y", "cluster_ctaid.z"):
-            return 0
-        if name == "cluster_nctaid.x":
-            return self.scenario.ctas
-        if name in ("cluster_nctaid.y", "cluster_nctaid.z"):
-            return 1
+        width, height, _ = self.scenario.shape
+        within = {"x": agent.cta % width, "y": agent.cta // width % height, "z": agent.cta // (width * height)}
+        if name.startswith("cluster_ctaid."):
+            return within[name[-1]]
+        if name.startswith("cluster_nctaid."):
+            return self.scenario.shape["xyz".index(name[-1])]
         known = self.scenario.coordinates.get(name)
         if known is not None:
             self.outcome.asked[name] = known
-            return known + agent.cta if name == "ctaid.x" else known
+            return known + within[name[-1]] if name.startswith("ctaid.") else known
         return v.Unknown(("special", name, agent.cta), Uniformity.CTA)
 
     def choose(self, key: Hashable) -> int:
@@ -270,6 +304,8 @@ class World:
                 self.stopped = f"execution was stopped after {over}"
                 self.note(self.stopped, None)
                 return self.outcome
+        if self.repeats is not None:
+            self.repeats.end()
         conclude(self)
         return self.outcome
 
@@ -345,7 +381,7 @@ class World:
         lanes = sum(full << warp * self.warp_size for warp in warps)
         return any(
             other is not agent and other.cta == agent.cta and other.threads & lanes and other.wait is not None
-            and other.wait.what in ("mbarrier", "named barrier", "cluster barrier", "setmaxnreg")
+            and other.wait.what in ("mbarrier", "named barrier", "cluster barrier", "setmaxnreg", "shared word")
             for other in self.agents
         )  # fmt: skip
 

@@ -58,6 +58,26 @@ class Affine:
             held = Form(((value.key, 1),), self._domain.const(0))
         return held
 
+    def divisor(self, value: Value) -> int:
+        """A number that divides the value in every thread; 0 divides only 0, 1 says nothing."""
+        if isinstance(value, Known):
+            return gcd(value.each) if isinstance(value.each, int) else gcd(*value.each)
+        form = self.sum_of(value) if isinstance(value, Opaque) else None
+        if form is None or not form.exact:
+            return 1
+        return gcd(self.divisor(form.offset), *(by for _, by in form.terms))
+
+    def chosen(self, value: Value, *among: Value) -> None:
+        """Notes what divides a value that is one of several: `n == 0 ? 0 : (n + 31) / 32 * 32` is a multiple of 32."""
+        if not isinstance(value, Opaque) or not isinstance(value.key, int) or value.key in self._forms:
+            return
+        common = gcd(*(self.divisor(each) for each in among))
+        if common > 1:
+            part = Opaque(value.uniformity, value.varies, self._domain.key("part", value.key, common), value.why)
+            assert isinstance(part.key, int)
+            self._atoms[part.key] = self._domain.mark_across(part, value)
+            self._forms[value.key] = Form(((part.key, common),), self._domain.const(0))
+
     def sum_of(self, value: Opaque) -> Form | None:
         """The form of an unknown that is a proper sum."""
         return self._forms.get(value.key) if isinstance(value.key, int) else None
@@ -77,7 +97,8 @@ class Affine:
         key = domain.key("sum", form.terms, domain.key_of(form.offset), form.exact)
         self._forms[key] = form
         why = next((self._atoms[term].why for term, _ in form.terms if self._atoms[term].why), "")
-        value = Opaque(level, varies, key, why)
+        atoms = (self._atoms[term] for term, _ in form.terms)
+        value = domain.mark_across(Opaque(level, varies, key, why), form.offset, *atoms)
         return value if self._is_natural(form) else domain.mark_signed(value)
 
     def floor(self, form: Form, threads: int) -> tuple[Uniformity, bool]:
@@ -104,7 +125,7 @@ class Affine:
         if kind in ("i32", "i64") or not self._domain.signed(value):
             return value
         self._forms[key] = Form(form.terms, form.offset, False)
-        return Opaque(value.uniformity, value.varies, key, value.why)
+        return self._domain.mark_across(Opaque(value.uniformity, value.varies, key, value.why), value)
 
     def _is_natural(self, form: Form) -> bool:
         domain = self._domain

@@ -14,6 +14,8 @@ from warplint.threads.facts import Elected, Known, Opaque, Pointer, Uniformity, 
 from warplint.threads.lattice import CTA, GRID, LANE, Lattice, Mix, least
 from warplint.threads.scalar import BOOLEAN_OPS, binary_int, cast_int, fits, many, mirrored
 
+COMPARISONS = frozenset({"<", "<=", ">", ">=", "==", "!="})
+
 __all__ = ["CTA", "GRID", "LANE", "Domain", "Mix", "least"]
 
 
@@ -187,21 +189,67 @@ class Domain(Lattice):
                 short = self._short_cut(op, one, other, swapped)
                 if short is not None:
                     return short
+        if op == "/" and isinstance(left, Known) and isinstance(right, Opaque):
+            whole = self._by_whole_warps(left, right)
+            if whole is not None:
+                return whole
+        decided = self._of_choice(op, left, right) if op in COMPARISONS else None
+        if decided is not None:
+            return decided
         if not (op in ("==", "!=") and (self._is_boolean(left) or self._is_boolean(right))):
             found = self.affine.binary(op, left, right)
             if found is not None:
                 return found
         return self.generic(op, left, right)
 
+    def _by_whole_warps(self, left: Known, right: Opaque) -> Value | None:
+        """`thread / (n * warp size)` is `warp / n`: the same for all lanes of a warp."""
+        size = self.warp_size
+        form = self.affine.sum_of(right)
+        if form is None or not form.exact or form.offset.each != 0 or any(by % size for _, by in form.terms):
+            return None
+        if self.signed(left) or isinstance(left.each, int):
+            return None
+        return self.generic("/", self.binary("/", left, self.const(size)), right)
+
+    def _of_choice(self, op: str, left: Value, right: Value) -> Value | None:
+        """A known value compared with one of two known values: a choice between the two results.
+
+        `lane + 32 * warp < valid` with a `valid` of 128 or 0 is the same for all threads, though the lanes' numbers are
+        not.
+        """
+        for one, other in ((left, right), (right, left)):
+            if not (isinstance(one, Known) and isinstance(other, Opaque) and isinstance(other.key, int)):
+                continue
+            choice = self._choices.get(other.key)
+            if choice is None:
+                continue
+            yes, no = (
+                self.binary(op, one, each) if one is left else self.binary(op, each, one)
+                for each in (choice.yes, choice.no)
+            )
+            if isinstance(yes, Known) and isinstance(no, Known):
+                holds, fails = self.mask(yes), self.mask(no)
+                true, false = self.const(1), self.const(0)
+                pieces: list[tuple[int, Value]] = [(holds & fails, true), (self.everyone & ~(holds | fails), false)]
+                for mask, first, second in ((holds & ~fails, true, false), (fails & ~holds, false, true)):
+                    if mask:
+                        pieces.append((mask, self.join(first, second, choice.by, choice.varies, choice.key)))
+                return self.gather((mask, value) for mask, value in pieces if mask)
+        return None
+
     def generic(self, op: str, left: Value, right: Value) -> Opaque:
         """An operator on unknowns about which nothing but uniformity is known."""
         level, varies = least(self.floor(left, self.everyone), self.floor(right, self.everyone))
+        if op in ("/", ">>", "&") and not isinstance(right, Known):
+            varies = False  # by an unknown it may come out the same for all
         why = next((v.why for v in (left, right) if isinstance(v, Opaque) and v.why), "")
         left_key, right_key = self.key_of(left), self.key_of(right)
         if left_key is None or right_key is None:
             value = self.fresh(level, varies, why)
         else:
             value = Opaque(level, varies, self._operator_key(op, left_key, right_key), why)
+        self.mark_across(value, left, right)
         if op in BOOLEAN_OPS:
             return value
         return self.mark_signed(value) if op in ("-", "^") else self.mark_signed(value, left, right)
@@ -294,7 +342,8 @@ class Domain(Lattice):
         if isinstance(value, Known):
             if kind in ("f32", "f64", "other"):
                 level, varies = self.floor(value, self.everyone)
-                return Opaque(level, varies, self.key("cast", kind, self.key_of(value)), "not an integer")
+                real = Opaque(level, varies, self.key("cast", kind, self.key_of(value)), "not an integer")
+                return self.mark_across(real, value)
             if isinstance(value.each, int):
                 return self.const(cast_int(kind, value.each))
             if fits(kind, min(value.each)) and fits(kind, max(value.each)):
@@ -305,10 +354,15 @@ class Domain(Lattice):
             key = self.key("cast", kind, value.key)
             cast = self.affine.cast(kind, value, key)
             if cast is None:
-                cast = replace(value, key=key)
+                cast = self.mark_across(replace(value, key=key), value)
                 if kind in ("i8", "i16"):
                     self.mark_signed(cast)
             return cast
+        return value
+
+    def _join(self, left: Value, right: Value, by: Uniformity, varies: bool, key: object) -> Value:
+        value = super()._join(left, right, by, varies, key)
+        self.affine.chosen(value, left, right)
         return value
 
     def floor(self, value: Value, threads: int) -> tuple[Uniformity, bool]:

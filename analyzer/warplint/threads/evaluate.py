@@ -151,7 +151,7 @@ class Evaluator:
         if symbol.kind in ("param", "constant"):
             level, varies = self.domain.floor(index, flow.reach.threads)
             key = self.domain.key("field", id(symbol), self.domain.key_of(index))
-            return Opaque(level, varies, key, f"`{symbol.name}`")
+            return self.domain.mark_across(Opaque(level, varies, key, f"`{symbol.name}`"), index)
         if isinstance(index, Known):
             key = self.domain.key("uninitialised", id(symbol), index.each)
             return Opaque(LANE, False, key, f"`{symbol.name}` has no known value")
@@ -290,15 +290,17 @@ class Evaluator:
         if isinstance(pointer, Pointer):
             symbol = pointer.symbol
             if symbol.kind in ("shared", "dynamic_shared"):
-                return domain.fresh(min(level, CTA), varies, f"loaded from `{symbol.name}`")
+                why = f"loaded from `{symbol.name}`"
+                return domain.mark_across(domain.fresh(min(level, CTA), varies, why), pointer)
             if symbol.kind == "local":
                 return domain.fresh(LANE, why=f"loaded from `{symbol.name}`")
             if symbol.kind in ("constant", "param"):
                 offset = domain.key_of(pointer)
                 if offset is not None:
-                    return Opaque(level, varies, domain.key("load", offset), f"loaded from `{symbol.name}`")
-            return domain.fresh(level, varies, f"loaded from `{symbol.name}`")
-        return domain.fresh(level, varies, "loaded from memory")
+                    value = Opaque(level, varies, domain.key("load", offset), f"loaded from `{symbol.name}`")
+                    return domain.mark_across(value, pointer)
+            return domain.mark_across(domain.fresh(level, varies, f"loaded from `{symbol.name}`"), pointer)
+        return domain.mark_across(domain.fresh(level, varies, "loaded from memory"), pointer)
 
     # ------------------------------------------------------------------------------------------- operations
     def _op_value(self, expr: OpValue, flow: Flow, depth: int) -> Value:
@@ -326,5 +328,7 @@ class Evaluator:
         level, varies = least(*(domain.floor(arg, flow.reach.threads) for arg in args))
         keys = [domain.key_of(arg) for arg in args]
         if None in keys:
-            return domain.fresh(level, varies, f"result of `{expr.name}`")
-        return Opaque(level, varies, domain.key("pure", expr.name, *keys), f"result of `{expr.name}`")
+            value = domain.fresh(level, varies, f"result of `{expr.name}`")
+        else:
+            value = Opaque(level, varies, domain.key("pure", expr.name, *keys), f"result of `{expr.name}`")
+        return domain.mark_across(value, *args)

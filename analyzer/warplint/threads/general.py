@@ -104,7 +104,8 @@ class General:
             run.record.give(first_try)
         after = self._leave(outcome, mark)
         if after is None:
-            if not outcome.jumps and outcome.top is not None and outcome.back is not None:
+            left = outcome.jumps or any(other.kind == "leave" for other in outcome.others)
+            if not left and outcome.top is not None and outcome.back is not None:
                 # Nobody comes out of an endless loop.
                 run.departures.append(Departure(outcome.top, "exit", None))
             return None
@@ -306,7 +307,7 @@ class General:
         for mask, part in domain.parts(value, domain.everyone):
             if isinstance(part, Opaque):
                 floor = least((part.uniformity, part.varies), (level, varies))
-                part = domain.mark_signed(domain.fresh(*floor, part.why), part)
+                part = domain.mark_signed(domain.mark_across(domain.fresh(*floor, part.why), part), part)
             elif isinstance(part, Pointer):
                 part = replace(part, offset=self._left(part.offset, level, varies, outcome))
             pieces.append((mask, part))

@@ -60,7 +60,7 @@ class Head:
         domain = self._run.domain
         for key, value in self.values.items():
             _, varies = domain.floor(value, self._flow.reach.threads)
-            self.values[key] = domain.mark_signed(domain.fresh(LANE, varies, WHY))
+            self.values[key] = domain.mark_signed(domain.mark_across(domain.fresh(LANE, varies, WHY), value))
 
     def settle(self, ends: Mapping[Key, Value], threads: int) -> bool:
         """Whether the values at the end of an iteration respect the guess; lowers or refines it where they do not."""
@@ -139,7 +139,7 @@ class Head:
         return self._like(domain.fresh(level, varies, WHY), value)
 
     def _like(self, fresh: Opaque, *values: Value) -> Opaque:
-        return self._run.domain.mark_signed(fresh, *values)
+        return self._run.domain.mark_signed(self._run.domain.mark_across(fresh, *values), *values)
 
     def _changed(self, mask: int, head: Value, end: Value, initial: Value) -> tuple[Value, bool]:
         """The head value for threads that change it, and whether the present one is good enough."""
@@ -163,7 +163,7 @@ class Head:
                 return head, True
             level, varies = least((level, varies), (head.uniformity, head.varies))
         why = end.why if isinstance(end, Opaque) and end.why else WHY
-        value = domain.fresh(level, varies, why)
+        value = domain.mark_across(domain.fresh(level, varies, why), end, domain.restrict(initial, mask))
         return (domain.mark_signed(value) if signed else value), False
 
     def _advances(self, head: Opaque, end: Value, mask: int, step: int) -> bool:

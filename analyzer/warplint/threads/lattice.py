@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from warplint.threads import bits
@@ -39,6 +40,17 @@ class Mix(Value, frozen=True, eq=False):
     parts: tuple[tuple[int, Value], ...]
 
 
+class Choice(Struct, frozen=True):
+    """An unknown that is one of two known values, by an unknown condition."""
+
+    yes: Known
+    no: Known
+    by: Uniformity
+    varies: bool
+    key: object
+    """What identifies the condition, None when nothing does."""
+
+
 class Lattice:
     """Values over the threads of one block, with all results remembered."""
 
@@ -51,6 +63,9 @@ class Lattice:
         self._negated: dict[int, int] = {}
         self._boolean: set[int] = set()
         self._signed: set[int] = set()
+        self._across: set[int] = set()
+        self._choices: dict[int, Choice] = {}
+        self._repeating: dict[tuple[int, int], tuple[Known, bool]] = {}
         self._next_key = 1
         self._memo: dict[tuple[object, ...], tuple[Value, tuple[Value, ...]]] = {}
         self._masks: dict[int, tuple[Known, int]] = {}
@@ -101,6 +116,39 @@ class Lattice:
         if isinstance(value.key, int) and (not operands or any(self.signed(each) for each in operands)):
             self._signed.add(value.key)
         return value
+
+    def across(self, value: Value, threads: int) -> bool:
+        """Whether it is established that a value may differ between warps even at the same lane.
+
+        A value that only depends on the lane (`data[lane]`) varies, but every warp holds the same ones: what a warp
+        makes of them together (a vote, a reduction) is then the same in all warps.
+        """
+        if isinstance(value, Known):
+            return not isinstance(value.each, int) and not self._repeats(value, threads)
+        if isinstance(value, Mix):
+            return any(self.across(part, mask) for mask, part in self.parts(value, threads))
+        if isinstance(value, Pointer):
+            return self.across(value.offset, threads)
+        if not isinstance(value, Opaque) or not value.varies:
+            return False
+        return value.uniformity > LANE or value.key in self._across
+
+    def mark_across(self, value: Opaque, *operands: Value) -> Opaque:
+        """Notes that a value may differ between warps when one of its operands may."""
+        if value.varies and isinstance(value.key, int) and any(self.across(each, self.everyone) for each in operands):
+            self._across.add(value.key)
+        return value
+
+    def _repeats(self, value: Known, threads: int) -> bool:
+        """Whether each warp holds the same values at the same lanes."""
+        held = self._repeating.get((id(value), threads))
+        if held is None:
+            size, each, found = self.warp_size, value.each, dict[int, int]()
+            assert isinstance(each, tuple)
+            lanes = ((thread % size, each[thread]) for thread in bits.members(threads))
+            same = all(found.setdefault(lane, number) == number for lane, number in lanes)
+            held = self._repeating[id(value), threads] = (value, same)
+        return held[1]
 
     # ------------------------------------------------------------------------------------------- inspection
     def mask(self, value: Known) -> int:
@@ -325,8 +373,14 @@ class Lattice:
         why = next((v.why for v in (left, right) if isinstance(v, Opaque) and v.why), "set under an unknown condition")
         left_key, right_key = self.key_of(left), self.key_of(right)
         if key is None or left_key is None or right_key is None:
-            return self.mark_signed(self.fresh(level, vary, why), left, right)
-        return self.mark_signed(Opaque(level, vary, self.key("choose", key, left_key, right_key), why), left, right)
+            chosen = self.fresh(level, vary, why)
+        else:
+            chosen = Opaque(level, vary, self.key("choose", key, left_key, right_key), why)
+        if isinstance(left, Known) and isinstance(right, Known) and isinstance(chosen.key, int):
+            self._choices[chosen.key] = Choice(left, right, by, varies, key)
+        if isinstance(key, tuple) and key[0] == "opaque" and key[1] in self._across and isinstance(chosen.key, int):
+            self._across.add(chosen.key)
+        return self.mark_signed(self.mark_across(chosen, left, right), left, right)
 
     def choose(self, test: Value, yes: Value, no: Value, threads: int) -> Value:
         """`test ? yes : no` for a set of threads, exact where the test is known."""

@@ -68,7 +68,9 @@ def _load(domain: Domain, op: Operation, values: Mapping[str, Value], flow: Flow
     level, varies = _floor(domain, values.get("src", values.get("address")), flow)
     if str(op.mods.get("space", "")).startswith("shared"):
         level = min(level, CTA)
-    return domain.fresh(level, varies, "loaded from memory")
+    value = domain.fresh(level, varies, "loaded from memory")
+    address = values.get("src", values.get("address"))
+    return value if address is None else domain.mark_across(value, address)
 
 
 def _constant(value: Value | None) -> int | None:
@@ -167,7 +169,7 @@ def _shuffle(domain: Domain, op: Operation, output: str, values: Mapping[str, Va
                 firsts[warp] = warp * domain.warp_size + (lanes & -lanes).bit_length() - 1
             sources = [firsts.get(thread // domain.warp_size, thread) for thread in range(domain.threads)]
         else:
-            return domain.fresh(WARP, varies, "value of the first active lane")
+            return _of_warp(domain, value, threads, "value of the first active lane")
     else:
         found = _sources(domain, op, values, threads)
         if found is None:
@@ -175,8 +177,8 @@ def _shuffle(domain: Domain, op: Operation, output: str, values: Mapping[str, Va
             broadcast = op.mods.get("mode") == "idx" or op.name == "amd.readlane"
             whole = _constant(values["width"]) == domain.warp_size if "width" in values else True
             if broadcast and lane_level >= WARP and whole:
-                return domain.fresh(WARP, varies, "value of one lane")
-            return domain.fresh(LANE, varies, f"result of {op.spelling}")
+                return _of_warp(domain, value, threads, "value of one lane")
+            return domain.mark_across(domain.fresh(LANE, varies, f"result of {op.spelling}"), value)
         sources = found
     return _permuted(domain, value, sources, threads)
 
@@ -204,14 +206,23 @@ def _permuted(domain: Domain, value: Value, sources: list[int], threads: int) ->
             len({sources[warp * size + lane] for lane in bits.members(lanes)}) == 1
             for warp, lanes in bits.warps_of(takes & threads, size).items()
         )
-        floor = max(level, WARP) if one_source else level
-        pieces.append((takes, domain.fresh(floor, varies, "value of another lane")))
+        if one_source:
+            pieces.append((takes, _of_warp(domain, part, mask, "value of another lane")))
+        else:
+            moved = domain.fresh(level, varies, "value of another lane")
+            pieces.append((takes, domain.mark_across(moved, part)))
     if rest:
         pieces.append((rest, domain.fresh(LANE)))
     return domain.gather(pieces)
 
 
 # ------------------------------------------------------------------------------------ votes and reductions
+def _of_warp(domain: Domain, value: Value, threads: int, why: str) -> Opaque:
+    """What a warp makes of its lanes' values: one result a warp, other in another only where the warps' values are."""
+    level, varies = domain.floor(value, threads)
+    return domain.fresh(max(level, WARP), varies and domain.across(value, threads), why)
+
+
 def _lanes(domain: Domain, values: Mapping[str, Value], flow: Flow) -> dict[int, list[int]] | None:
     """Threads that take part, by warp; None when not certain."""
     if not _certain(domain, flow):
@@ -240,7 +251,7 @@ def _vote(domain: Domain, op: Operation, values: Mapping[str, Value], flow: Flow
     lanes = _lanes(domain, values, flow)
     if value is not None:
         value = domain.restrict(value, flow.reach.threads)
-        level, varies = domain.floor(value, flow.reach.threads)
+        level, _ = domain.floor(value, flow.reach.threads)
         if isinstance(value, Known) and lanes is not None:
             truth = domain.mask(value)
             result: dict[int, int] = {}
@@ -259,7 +270,7 @@ def _vote(domain: Domain, op: Operation, values: Mapping[str, Value], flow: Flow
             return _per_warp(domain, result)
         if mode in ("any", "all") and level >= CTA:
             return domain.binary("!=", value, domain.const(0))
-        return domain.fresh(max(level, WARP), varies and level < CTA, f"result of {op.spelling}")
+        return _of_warp(domain, value, flow.reach.threads, f"result of {op.spelling}")
     return domain.fresh(WARP, why=f"result of {op.spelling}")
 
 
@@ -271,9 +282,8 @@ def _redux(domain: Domain, op: Operation, values: Mapping[str, Value], flow: Flo
     if value is None:
         return domain.fresh(WARP, why=f"result of {op.spelling}")
     value = domain.restrict(value, flow.reach.threads)
-    level, varies = domain.floor(value, flow.reach.threads)
     if not isinstance(value, Known) or lanes is None or operator is None:
-        return domain.fresh(max(level, WARP), varies, f"result of {op.spelling}")
+        return _of_warp(domain, value, flow.reach.threads, f"result of {op.spelling}")
     result: dict[int, int] = {}
     for warp, threads in lanes.items():
         total: int | None = None

@@ -8,6 +8,7 @@ from warplint.threads.needs import Needs, inside
 MAX_THREADS = 1024
 SIZES = (128, 256, 512, 1024)
 MAX_SHAPES = 3
+_BLOCK_WIDE = frozenset({"bar.sync.cta", "bar.red.cta", "hip.__syncthreads", "amd.s_barrier"})
 
 
 def candidates(kernel: Kernel, needs: Needs) -> list[tuple[int, int, int]]:
@@ -22,6 +23,8 @@ def candidates(kernel: Kernel, needs: Needs) -> list[tuple[int, int, int]]:
     if "y" in axes:
         return [(32, 8, 1), (16, 16, 1), (64, 2, 1)]
     size = kernel.launch.warp_size
+    if least and any(op.name in _BLOCK_WIDE for op in needs.operations):
+        least = max(least, size + 1)  # who synchronises the block has more than one warp
     least = min(MAX_THREADS, -(-least // size) * size)
     sizes = dict.fromkeys([least, *(each for each in SIZES if each >= least)] if least else SIZES)
     return [(each, 1, 1) for each in list(sizes)[:MAX_SHAPES]]

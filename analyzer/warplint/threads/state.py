@@ -117,7 +117,7 @@ class State:
         value = self.domain.restrict(value, threads)
         if isinstance(value, Mix):
             level, varies = self.domain.floor(value, threads)
-            return self.domain.fresh(level, varies, "differs between groups of threads")
+            return self.domain.mark_across(self.domain.fresh(level, varies, "differs between groups of threads"), value)
         if isinstance(value, Pointer):
             offset = self.public(value.offset, threads)
             cta = None if value.cta is None else self.public(value.cta, threads)

@@ -186,10 +186,10 @@ def split_barrier(
     ident = operands.get("id", -1)
     if ident == 0:
         return None
-    if ident in CLUSTER and world.scenario.ctas == 1:
-        return None
-    if not isinstance(ident, int) or ident in CLUSTER:
-        world.note("a cluster barrier or a barrier id that is not known is not followed", instruction.span)
+    if ident in CLUSTER:
+        return _cluster(world, agent, ident, threads, instruction) if world.scenario.ctas > 1 else None
+    if not isinstance(ident, int):
+        world.note("a barrier whose id is not known is not followed", instruction.span)
         return None
     if op.mods.get("kind") != "wait":
         if ident not in WORKGROUP:
@@ -233,6 +233,32 @@ def _wait(world: World, agent: Agent, group: Workgroup, threads: int, instructio
         return True
 
     return None if ready() else Wait("cta barrier", instruction.span, ready, ("bar", cta, 0))
+
+
+def _cluster(world: World, agent: Agent, ident: Value, threads: int, instruction: Instruction) -> Wait | None:
+    """The barrier of a cluster (gfx1250): one wave of each workgroup signals, every wave may wait."""
+    op = instruction.op
+    assert op is not None
+    group = _barrier(world, ("cluster", ident))
+    group.need = world.scenario.ctas
+    cta, span = agent.cta, instruction.span
+    if op.mods.get("kind") != "wait":
+        world.step(agent, span, f"signals the cluster, generation {group.generation}", ("cluster",), threads)
+        _arrive(world, agent, group, threads, span)
+        group.complete(set())
+        return None
+    waits = [("cluster waits", ident, cta, wave) for wave in warps_of(threads, world.warp_size)]
+    generation = max((world.extra.get(key, 0) for key in waits), default=0)
+    world.extra.update((key, generation + 1) for key in waits)
+    world.step(agent, span, f"waits for the cluster, generation {generation}", ("cluster",), threads)
+
+    def ready() -> bool:
+        if group.generation <= generation:
+            return False
+        _acquire(world, cta, threads, group.handed[generation])
+        return True
+
+    return None if ready() else Wait("cluster barrier", span, ready, ("cluster", ident, 0))
 
 
 def named_barrier(

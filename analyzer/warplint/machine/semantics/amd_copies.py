@@ -93,9 +93,40 @@ def tensor(
     world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
 ) -> Wait | None:
     """`tensor_load_to_lds`: one transfer for each executing wave; where it lands stands in its descriptor."""
+    op = instruction.op
+    assert op is not None
+    store = bool(op.mods.get("store"))
+    place = operands.get("dst")
+    issuers = one_lane_each(threads, world.warp_size)
+    several = len(warps_of(threads, world.warp_size)) > 1
+    if isinstance(place, v.Place) and not (several and isinstance(place.offset, int)):
+        what = "tensor store from LDS" if store else "tensor load into LDS"
+        counted = amd_counters.tracked(world, agent, issuers, "tensor", False)
+        size = tile_bytes(operands.get("head"), operands.get("row"), operands.get("rows"))
+        access = touch(world, agent, issuers, place, size, instruction.span, what, write=not store, counted=counted)
+        if access is not None:
+            amd_counters.issue(world, agent.cta, threads, "tensor", Entry(instruction.span, access, 1, None, False))
+            world.step(agent, instruction.span, what, "counters", threads)
+            return None
     amd_counters.issue(world, agent.cta, threads, "tensor", Entry(instruction.span, compiled=False))
     world.note("where a tensor copy lands in LDS is not known: its order is not looked at", instruction.span)
     return None
+
+
+def one_lane_each(threads: int, size: int) -> int:
+    """The first lane of every wave among `threads`."""
+    return sum((lanes & -lanes) << wave * size for wave, lanes in warps_of(threads, size).items())
+
+
+def tile_bytes(head: Value | None, row: Value | None, rows: Value | None) -> int | None:
+    """Bytes that a tensor copy moves, from the words of its descriptor; None when one is unknown or rows are padded."""
+    if not (isinstance(head, int) and isinstance(row, int) and isinstance(rows, int)) or head >> 20 & 1:
+        return None
+    extents = (row >> 16 & 0xFFFF, rows & 0xFFFF, rows >> 16 & 0xFFFF)
+    total = 1 << (head >> 16 & 3)
+    for extent in extents:
+        total *= extent or 1
+    return total if extents[0] else None
 
 
 def lds_read(

@@ -54,6 +54,7 @@ def load_to_mbarrier(
     mask = operands.get("cta_mask")
     everywhere = op.name.startswith("clusterlaunch") and bool(op.mods.get("multicast"))
     destination = operands.get("dst", 0)
+    data = (operands["value"],) if op.name == "st.async" and "value" in operands else ()
     for key, by in found:
         assert isinstance(key, tuple)
         targets: list[int] = [key[0]]
@@ -82,7 +83,7 @@ def load_to_mbarrier(
             if len(copies) > 1 and isinstance(place, v.Place) and isinstance(place.offset, int):
                 world.fault("copied-by-many", agent, instruction.span, str(len(copies)))
             touch(world, agent, by, place, number, instruction.span, name, write=True, proxy="async",
-                  done=((("mbar", target), barrier.completed + 1),))  # fmt: skip
+                  done=((("mbar", target), barrier.completed + 1),), data=data)  # fmt: skip
             for each in copies:
                 world.flights.append(Flight(target, number, instruction.span, agent.cta, each, knowledge))
             world.step(agent, instruction.span, f"{name} to {label_of(target)}, phase {barrier.completed}", target, by)
@@ -137,9 +138,7 @@ def store_to_global(
     if number is None and isinstance(source, v.Place) and isinstance(source.offset, int):
         length = written_run(world, agent, source)
     access = touch(world, agent, threads, source, length, instruction.span, name, write=False, proxy="async",
-                   pending="bulk-group")  # fmt: skip
-    if access is not None:
-        access.inferred = number is None
+                   pending="bulk-group", inferred=number is None)  # fmt: skip
     world.groups.issue("bulk", world.strands_of(agent, threads), access, instruction.span)
     world.step(agent, instruction.span, name, "bulk", threads)
     return None

@@ -47,13 +47,18 @@ def cta_barrier(
 
     def ready() -> bool:
         if barrier.generation == generation and not world.live[agent.cta] & ~state["arrived"]:
+            exited = world.everyone & ~world.live[agent.cta] & ~state["arrived"]
+            if exited:  # the barrier is released by their exit, which comes after all that they did
+                _raise(barrier, world.strands.published(world.strands.of(agent.cta, exited)))
             barrier.complete(len(barrier.came))
         if barrier.generation == generation:
             return False
         world.strands.acquire(world.strands_of(agent, threads), barrier.handed[generation])
         return True
 
-    return None if ready() else Wait("cta barrier", instruction.span, ready, ("bar", agent.cta, 0))
+    return (
+        None if ready() else Wait("cta barrier", instruction.span, ready, ("bar", agent.cta, 0), generation=generation)
+    )
 
 
 def _raise(barrier: NamedBarrier, knowledge: dict) -> None:
@@ -84,7 +89,8 @@ def named(
     ready = _join(world, agent, instruction, ident, count, threads, waits)
     if not waits or ready():
         return None
-    return Wait("named barrier", instruction.span, ready, ("bar", agent.cta, ident))
+    return Wait("named barrier", instruction.span, ready, ("bar", agent.cta, ident),
+                generation=world.named[(agent.cta, ident)].generation)  # fmt: skip
 
 
 def _join(
@@ -140,7 +146,10 @@ def _per_warp(
         inactive = agent.threads & ~threads
         world.divide(agent, [mine | inactive, *list(groups.values())[1:]])
     ready = _join(world, agent, instruction, which, number, mine, waits)
-    return None if ready() else Wait("named barrier", instruction.span, ready, ("bar", agent.cta, which))
+    if ready():
+        return None
+    return Wait("named barrier", instruction.span, ready, ("bar", agent.cta, which),
+                generation=world.named[(agent.cta, which)].generation)  # fmt: skip
 
 
 def cluster_arrive(
@@ -200,7 +209,7 @@ def cluster_wait(
         agent.env["cluster-passed"] = generation + 1
         return True
 
-    return None if ready() else Wait("cluster barrier", instruction.span, ready, "cluster")
+    return None if ready() else Wait("cluster barrier", instruction.span, ready, "cluster", generation=generation)
 
 
 def proxy_fence(
@@ -246,6 +255,8 @@ def thread_fence(
     for strand in world.strands_of(agent, threads):
         strand.now += 1
         world.extra[("cluster-fence", strand.index)] = strand.now
+    if world.polls is not None:
+        world.polls.fence(agent, threads)
     return None
 
 

@@ -141,10 +141,23 @@ def contribute(
             if expected not in record.racing and not world.strands.executed(barrier.released, strand, time):
                 record.racing.append(expected)
         barrier.released = {}
+        if arrival.how != "copy":
+            _early(world, key, record)
     record.current, record.pending, record.tx = list(barrier.arrivals), barrier.pending, barrier.tx
     world.changed = True
     if world.observer is not None:
         world.observer.counted(key, arrival, barrier.completed)
+
+
+def _early(world: World, key: Hashable, record: BarrierRecord) -> None:
+    """A phase completed though copies to the barrier are under way that it does not expect.
+
+    They may as well land before that: then the phase has bytes too many, and does not complete.
+    """
+    for flight in world.flights:
+        if flight.key == key and not any(a.span == flight.span and a.how == "copy" for a in record.racing):
+            size = flight.bytes or 0
+            record.racing.append(Arrival(flight.cta, flight.threads, flight.span, 0, complete=size, how="copy"))
 
 
 def in_turn(world: World, key: Hashable, strands: list[Strand], arrives: bool = True) -> bool:
@@ -156,12 +169,17 @@ def in_turn(world: World, key: Hashable, strands: list[Strand], arrives: bool = 
     if barrier is None:
         return True
     number = barrier.completed
+    # With bytes to come the arrivals alone do not end a phase.
+    alone = number > 0 and not any(arrival.expect or arrival.complete for arrival in barrier.history[-1])
     known = number == 0 or all(
         strand.clock.get(("mbar", key), 0) >= number
-        or all(
-            (index == strand.index and strand.threads & (strand.threads - 1) == 0)
-            or world.strands.executed(strand.clock, index, time)
-            for index, time in barrier.previous
+        or (
+            alone
+            and all(
+                (index == strand.index and strand.threads & (strand.threads - 1) == 0)
+                or world.strands.executed(strand.clock, index, time)
+                for index, time in barrier.previous
+            )
         )
         for strand in strands
     )

@@ -11,13 +11,14 @@ from warplint.machine.compile import Instruction
 from warplint.machine.footprint import Access, Counted, Lanes, Proxy, Region
 from warplint.machine.memory import Hazard
 from warplint.machine.outcome import Fault, Party
-from warplint.machine.slicing import ORDINARY
+from warplint.machine.slicing import LOOKS, ORDINARY, STORES
 from warplint.machine.slots import remote, stage_stride
 from warplint.machine.strands import Strand
 from warplint.machine.values import Value
 from warplint.machine.world import World
 from warplint.program import ir
 from warplint.source import Span
+from warplint.threads.facts import Uniformity
 
 MAX_HAZARDS = 400
 WORD = 8
@@ -48,10 +49,14 @@ def touch(
     pending: str = "",
     pipeline: Hashable = None,
     counted: Counted | None = None,
+    data: tuple[Value, ...] = (),
+    atomic: bool = False,
+    inferred: bool = False,
 ) -> Access | None:
     """Record an access to shared memory, and the hazards it shows. None when the address is not shared or unknown.
 
-    An unknown length counts as the first byte only: that one is certainly touched.
+    An unknown length counts as the first byte only: that one is certainly touched. `data` is what a write stores, in
+    elements of equal size, where that is followed. `inferred`: the length is not in the source.
     """
     if not isinstance(place, v.Place):
         return None
@@ -60,7 +65,7 @@ def touch(
         for rank, by in (_by_rank(world, agent, place.cta, threads) or {}).items():
             one = agent.narrowed(v.Place(place.base, place.offset, rank))
             made = touch(world, agent, by, one, size, span, what, write=write, proxy=proxy, done=done, pending=pending,
-                         pipeline=pipeline, counted=counted)  # fmt: skip
+                         pipeline=pipeline, counted=counted, data=data, atomic=atomic, inferred=inferred)  # fmt: skip
         return made
     region = region_of(world, agent, place)
     if region is None:
@@ -83,7 +88,8 @@ def touch(
         low, high, exact = 0, whole or (1 << 40), False
     access = Access(
         region, low, high, write, proxy, span, what, agent.cta, threads,
-        tuple((s.index, s.now) for s in strands), done, pending, lanes, width, exact, pipeline,
+        tuple((s.index, s.now) for s in strands), done, pending, lanes, width, exact, pipeline, atomic=atomic,
+        inferred=inferred,
     )  # fmt: skip
     if proxy != "generic" and isinstance(offset, int):
         world.slot_starts.add((region.key, offset))
@@ -100,6 +106,10 @@ def touch(
     if region in world.memory.overflowed:
         world.note(f"more accesses to `{region.name}` than are kept", span)
     if write:
+        world.words.forget(region, access)
+        if data and size and isinstance(offset, int | tuple):
+            members = [thread for thread in agent.members if threads >> thread & 1]
+            world.words.store(region, access, offset, data, size // len(data), members)
         world.dirty[region.key] = world.dirty.get(region.key, 0) + 1
     if not exact:
         world.remark(f"the address of a {what} in `{region.name}` is not known: races with it are not looked for", span)
@@ -131,6 +141,9 @@ def _certain(hazard: Hazard) -> bool:
     for one, other in ((first, second), (second, first)):
         if one.inferred and not other.lo <= one.lo < other.hi:
             return False
+        lanes = other.lanes
+        if one.inferred and lanes is not None and one.lo // lanes.grain not in lanes.cells(lanes.grain):
+            return False
     return True
 
 
@@ -157,25 +170,65 @@ def store(
     node = instruction.store
     assert node is not None
     if isinstance(node, ir.Store) and (node.atomic or node.volatile):
+        place = agent.narrowed(operands["address"])
+        if node.atomic:
+            agent.results[(node, "value")] = _ticket(world, agent, place, threads, id(node))
+        _forget(world, agent, place, node.bytes)
+        if node.atomic and isinstance(place, v.Place) and region_of(world, agent, place) is not None:
+            world.tallied.add(place.base)
+        if node.atomic or world.polls is not None:
+            what = "atomic operation" if node.atomic else "volatile store"
+            touch(world, agent, threads, place, node.bytes, instruction.span, what, write=True, atomic=True)
+            if not node.atomic and world.polls is not None:
+                world.polls.store(agent, place, _data(operands), node.bytes, threads, instruction.span, False)
         return None
-    _ordinary(world, agent, instruction, operands, threads, "ordinary store", node.bytes)
+    data = _data(operands)
+    if world.polls is not None:
+        place = agent.narrowed(operands["address"])
+        world.polls.store(agent, place, data, node.bytes, threads, instruction.span, False)
+    _ordinary(world, agent, instruction, operands, threads, "ordinary store", node.bytes, data)
     return None
+
+
+def _data(operands: dict[str, Value]) -> tuple[Value, ...]:
+    """What a store writes, element by element."""
+    return tuple(value for role, value in operands.items() if role != "address")
+
+
+def _forget(world: World, agent: Agent, place: Value, size: int | None) -> None:
+    """Words that an atomic or volatile write reaches hold something else from now on."""
+    region = region_of(world, agent, place) if isinstance(place, v.Place) else None
+    if region is not None and isinstance(place, v.Place):
+        world.words.forget_bytes(region, place.offset if isinstance(place.offset, int) else None, size)
+
+
+def _ticket(world: World, agent: Agent, place: Value, threads: int, site: int) -> Value:
+    """What an atomic addition to a word of global memory finds: a counter that everybody draws from, if one thread
+    draws at a time.
+    """
+    if threads & (threads - 1) or not isinstance(place, v.Place) or region_of(world, agent, place) is not None:
+        return v.Unknown(("fetched", site, agent.number, agent.steps), Uniformity.LANE)
+    key = (id(place.base), v.key_of(place.offset))
+    number, own = world.tickets.get(key, 0), world.tickets.get((*key, agent.cta), 0)
+    world.tickets[key], world.tickets[(*key, agent.cta)] = number + 1, own + 1
+    return world.choose(("ticket", *key, own, number))
 
 
 def _ordinary(
     world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int, what: str,
-    size: int | None,
+    size: int | None, data: tuple[Value, ...] = (),
 ) -> None:  # fmt: skip
     """An access of the program's own text; where wait counters matter (AMD) it is under way from then on."""
     write = what == "ordinary store"
     if not world.counting:
-        touch(world, agent, threads, agent.narrowed(operands["address"]), size, instruction.span, what, write=write)
+        touch(world, agent, threads, agent.narrowed(operands["address"]), size, instruction.span, what, write=write,
+              data=data)  # fmt: skip
         return
     from warplint.machine.semantics import amd_counters
 
     counted = amd_counters.tracked(world, agent, threads, "ds", True)
     access = touch(world, agent, threads, agent.narrowed(operands["address"]), size, instruction.span, what,
-                   write=write, counted=counted)  # fmt: skip
+                   write=write, counted=counted, data=data)  # fmt: skip
     if access is not None:
         amd_counters.lds(world, agent, access, threads, instruction.key)
 
@@ -185,6 +238,9 @@ def read(world: World, agent: Agent, instruction: Instruction, operands: dict[st
     node = instruction.store
     assert node is not None
     if node.volatile:
+        if world.polls is not None:
+            place = agent.narrowed(operands["address"])
+            touch(world, agent, threads, place, node.bytes, instruction.span, "volatile load", write=False, atomic=True)
         return None
     _ordinary(world, agent, instruction, operands, threads, "ordinary load", node.bytes)
     return None
@@ -217,10 +273,18 @@ def by_operation(
     assert op is not None
     write = not op.name.startswith("ld")
     place = operands.get("dst" if write else "src")
+    if op.name == "atom":
+        counts = op.mods.get("reduce") in ("add", "inc")
+        result = _ticket(world, agent, place if counts and place is not None else 0, threads, id(op))
+        agent.results[(op, "value")] = result
     if not isinstance(place, v.Place) or region_of(world, agent, place) is None:
         return None
     size = operands.get("bytes")
+    if write and op.name != "st":
+        _forget(world, agent, place, size if isinstance(size, int) else None)
     plain = op.name in ("ld", "st")
+    if world.polls is not None and isinstance(size, int):
+        _strong(world, agent, instruction, agent.narrowed(place), operands, threads, size)
     ranks = _by_rank(world, agent, operands.get("cta", place.cta), threads)
     if ranks is None:
         world.remark(f"which CTA's shared memory `{op.spelling}` reaches is not known: it is not looked at",
@@ -234,11 +298,37 @@ def by_operation(
         if not plain:
             if far:
                 remote(world, agent, by, rank, instruction.span, None)
+            if op.name.startswith(("atom", "red")) and world.polls is None and isinstance(size, int):
+                touch(world, agent, by, agent.narrowed(v.Place(place.base, place.offset, rank)), size,
+                      instruction.span, "atomic operation", write=True, atomic=True)  # fmt: skip
             continue
         what = f"{'remote' if far else 'ordinary'} {'store' if write else 'load'}"
         touch(world, agent, by, agent.narrowed(v.Place(place.base, place.offset, rank)),
               size if isinstance(size, int) else None, instruction.span, what, write=write)  # fmt: skip
     return None
+
+
+def _strong(
+    world: World, agent: Agent, instruction: Instruction, place: Value, operands: dict[str, Value], threads: int,
+    size: int,
+) -> None:  # fmt: skip
+    """Where loops wait for words of shared memory: what loads and stores of assembly do to these words, and that strong
+    accesses conflict with ordinary ones.
+    """
+    op, polls = instruction.op, world.polls
+    assert op is not None and polls is not None
+    if op.name in STORES:
+        value = operands.get("value")
+        data = () if value is None else (value,)
+        polls.store(agent, place, data, size, threads, instruction.span, op.name == "st.release")
+    elif op.name in LOOKS:
+        seen = polls.read(agent, place, instruction.span, op.name == "ld.acquire")
+        if seen is not None:
+            agent.results[(op, "value")] = seen
+    if op.name not in ("ld", "st") and isinstance(place, v.Place) and place.cta is None and "cta" not in operands:
+        write = not op.name.startswith("ld")
+        what = f"`{op.name}`" if op.name.startswith(("ld", "st")) else "atomic operation"
+        touch(world, agent, threads, place, size, instruction.span, what, write=write, atomic=True)
 
 
 def _by_rank(world: World, agent: Agent, rank: Value | None, threads: int) -> dict[int, int] | None:

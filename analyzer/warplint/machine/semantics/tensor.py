@@ -14,11 +14,12 @@ from warplint.machine.agent import Agent, Wait
 from warplint.machine.barriers import Arrival, label_of
 from warplint.machine.compile import Instruction
 from warplint.machine.footprint import Access, Region
-from warplint.machine.outcome import Fault
+from warplint.machine.outcome import Fault, Party
 from warplint.machine.semantics.mbarriers import check_initialised, contribute, in_turn, words
-from warplint.machine.semantics.memory import record, touch
+from warplint.machine.semantics.memory import record, region_of, touch
 from warplint.machine.slots import consume, remote, tensor_written
 from warplint.machine.values import Value
+from warplint.machine.words import Word
 from warplint.machine.world import Allocation, World
 from warplint.threads.facts import warps_of
 
@@ -64,8 +65,12 @@ def allocate(
         by = lanes << warp * world.warp_size
         world.allocations.append(Allocation(agent.cta, first, columns, instruction.span, by))
         touch(world, agent, by & -by, slot or 0, 4, instruction.span, "tcgen05.alloc", write=True)
+        # Executed by the whole warp together, each lane with the address as its result.
+        world.strands.join_warps(world.strands_of(agent, by))
         if isinstance(slot, v.Place) and isinstance(slot.offset, int):
-            world.words[(agent.cta, slot.base, slot.offset)] = first
+            region = region_of(world, agent, slot)
+            if region is not None:
+                world.words.put(region, slot.offset, Word(first, 4, by & -by, trusted=True))
         text = f"allocate tensor memory columns {first}..{first + columns - 1}"
         world.step(agent, instruction.span, text, TENSOR, by)
     return None
@@ -214,7 +219,7 @@ def _multiply(world: World, agent: Agent, instruction: Instruction, operands: di
                 touch(world, agent, one, place, None, instruction.span, op.name, write=False,
                       proxy="async", done=done, pipeline=pipeline)  # fmt: skip
                 if extent and op.name == "tcgen05.mma" and not op.mods.get("block_scale"):
-                    consume(world, cta, place, extent // len(ctas) * SLICE_BYTES)
+                    consume(world, cta, place, extent // len(ctas) * SLICE_BYTES, world.strands_of(agent, one))
         elif role != "src" and role in operands and not isinstance(operand, int):
             world.remark(
                 "the shared-memory operand of an MMA is not known: its order is not looked at", instruction.span
@@ -300,6 +305,7 @@ def _move(
 ) -> Wait | None:
     kind = "tcgen05.st" if write else "tcgen05.ld"
     address = operands.get("address", operands.get("dst" if write else "src"))
+    _own_quarter(world, agent, instruction, address, threads)
     pieces: dict[int | None, int] = {}
     if isinstance(address, tuple):
         for thread in agent.members:
@@ -317,6 +323,23 @@ def _move(
             access.open = access.threads
             world.moves.setdefault((kind, agent.cta), []).append(access)
     return None
+
+
+def _own_quarter(world: World, agent: Agent, instruction: Instruction, address: Value | None, threads: int) -> None:
+    """The lane in the address lies in the quarter of the warp (PTX ISA, tcgen05.ld: warp w of a warpgroup reaches lanes
+    32 * w to 32 * w + 31). Lanes 0 to 31 are taken for those of the own quarter in every warp: shipped kernels rely on
+    it.
+    """
+    if not isinstance(address, int | tuple) or not any(held.cta == agent.cta for held in world.allocations):
+        return  # an address that the kernel was given may hold any lane
+    for warp, lanes in warps_of(threads, world.warp_size).items():
+        first = warp * world.warp_size + (lanes & -lanes).bit_length() - 1
+        value = address if isinstance(address, int) else address[first]
+        lane = value >> 16 & 0xFFFF
+        if lane >= world.warp_size and lane // world.warp_size != warp % QUARTERS:
+            who = Party(agent.cta, lanes << warp * world.warp_size)
+            if not any(f.kind == "tmem-lanes" and f.span == instruction.span for f in world.outcome.faults):
+                world.outcome.faults.append(Fault("tmem-lanes", who, instruction.span, f"{lane} {warp}"))
 
 
 def wait(world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int) -> Wait | None:

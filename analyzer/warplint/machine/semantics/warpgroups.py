@@ -6,13 +6,20 @@ from warplint.machine import values as v
 from warplint.machine.agent import Agent, Wait
 from warplint.machine.compile import Instruction
 from warplint.machine.semantics.memory import touch
+from warplint.machine.slots import consume
 from warplint.machine.values import Value
 from warplint.machine.world import World
+from warplint.patterns import late
 from warplint.threads.facts import warps_of
 
 REGISTER_FILE = 65_536
 MAX_REGISTERS = 255
 LANES = 32
+ROWS = 64
+"""M of every wgmma (PTX ISA 9.7.15.2)."""
+SLICE_BYTES = 32
+"""One wgmma reads this much of K in each row of A and column of B, whatever the element type (PTX ISA 9.7.15.2)."""
+_SHAPE = late(r"n(\d+)k")
 
 
 def multiply(
@@ -21,9 +28,11 @@ def multiply(
     """wgmma.mma_async: reads operand tiles through the async proxy until its group is waited for."""
     strands = world.strands_of(agent, threads)
     world.groups.issue("wgmma", strands, None, instruction.span)
-    for role in ("desc_a", "desc_b"):
+    for role, extent in (("desc_a", ROWS), ("desc_b", _columns(instruction))):
         operand = operands.get(role)
         if isinstance(operand, v.Packed):
+            if extent:
+                consume(world, agent.cta, operand.place, extent * SLICE_BYTES, strands)
             access = touch(world, agent, threads, operand.place, None, instruction.span, "wgmma", write=False,
                            proxy="async", pending="wgmma")  # fmt: skip
             if access is not None:
@@ -35,6 +44,17 @@ def multiply(
                 "the shared-memory operand of a wgmma is not known: its order is not looked at", instruction.span
             )
     return None
+
+
+def _columns(instruction: Instruction) -> int:
+    """N of the instruction; 0 when unknown."""
+    assert instruction.op is not None
+    mods = instruction.op.mods
+    columns = mods.get("columns")
+    if isinstance(columns, int):
+        return columns
+    found = _SHAPE.search(str(mods.get("shape", "")))
+    return int(found[1]) if found else 0
 
 
 def commit(

@@ -8,7 +8,7 @@ from warplint.machine import values as v
 from warplint.machine.agent import Agent, Wait
 from warplint.machine.compile import Instruction
 from warplint.machine.values import Value
-from warplint.machine.world import World
+from warplint.machine.world import RESPONSES, World
 from warplint.threads.facts import Uniformity, warps_of
 
 
@@ -96,20 +96,26 @@ def mapa(world: World, agent: Agent, instruction: Instruction, operands: dict[st
 def query_cancel(
     world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
 ) -> Wait | None:
-    """clusterlaunchcontrol.query_cancel: work is obtained `Scenario.trips` times, then no more; every reader alike.
+    """clusterlaunchcontrol.query_cancel: work is obtained `Scenario.rounds.outer` times, then no more.
+
+    Every reader is told the same.
 
     The n-th query of a thread at one place reads the n-th response.
     """
     op = instruction.op
     assert op is not None
-    key = ("clc", agent.cta, agent.members[0], agent.pc)
-    number = world.visits.get(key, 0)
-    world.visits[key] = number + 1
+    # Counted by thread, since threads may come here together or apart.
+    key = ("clc", agent.pc)
+    number = agent.env.get(key, 0)
+    agent.env[key] = v.binary("+", number, 1)
     kind = str(op.mods.get("kind", ""))
-    coordinate = world.scenario.coordinates.get("ctaid.x", 0) + world.scenario.ctas * (number + 1)
-    result = (
-        int(number < world.scenario.trips) if kind.startswith("is_canceled") else coordinate if "::y" not in kind else 0
-    )
+    result: Value = 0
+    if kind.startswith("is_canceled"):
+        tiles = world.outcome.asked[RESPONSES] = world.scenario.rounds.outer
+        result = v.binary("<", number, tiles)
+    elif not kind.startswith(("get_first_ctaid::y", "get_first_ctaid::z")):
+        start = world.scenario.coordinates.get("ctaid.x", 0) + world.scenario.ctas
+        result = v.binary("+", v.binary("*", number, world.scenario.ctas), start)
     for output in ("value", "x", "first"):
         agent.results[(op, output)] = result
     return None
