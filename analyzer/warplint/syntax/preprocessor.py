@@ -1,9 +1,13 @@
 """Preprocessor directives: which branch of an `#if` is read, the file's own macros, its includes and its pragmas.
 
-No header is ever opened. A branch is taken when its condition is known to be true, else the first branch whose
-condition is not known to be false: `__CUDA_ARCH__` is taken as "as new as it gets" (device code behind
-`__CUDA_ARCH__ >= N` is what we are here to read), `__CUDACC_RTC__` as undefined, other names as unknown until the file
-itself defines them.
+No header is opened here: `hide` goes through the text of those that came along (`SourceFile.parts`). A branch is taken
+when its condition is known to be true, else the first branch whose condition is not known to be false:
+`__CUDA_ARCH__` is taken as "as new as it gets" (device code behind `__CUDA_ARCH__ >= N` is what we are here to read),
+`__CUDACC_RTC__` as undefined, other names as unknown until the file itself defines them.
+
+Compilers read a file once for the host and once for each target: `__CUDA_ARCH__`, `__HIP_DEVICE_COMPILE__` and the
+macros of a target are defined in device code only. What is read here is the device pass, unless `Target.host` says
+otherwise; `Preprocessor.passes` tells whether a condition asked for such a name.
 """
 
 from __future__ import annotations
@@ -35,8 +39,16 @@ _PREDEFINED: dict[str, Value] = {
     "false": 0,
 }
 _UNDEFINED = frozenset({"__CUDACC_RTC__", "_MSC_VER", "_WIN32", "__INTELLISENSE__", "__clangd__", "__DOXYGEN__"})
-_HIP_NAMES = ("__HIP__", "__HIPCC__", "__HIP_PLATFORM_AMD__", "__HIP_DEVICE_COMPILE__", "__HIP_PLATFORM_HCC__")
-_CUDA_ONLY = ("__CUDACC__", "__NVCC__", "__CUDA_ARCH__", "__CUDACC_VER_MAJOR__")
+_HIP_NAMES = ("__HIP__", "__HIPCC__", "__HIP_PLATFORM_AMD__", "__HIP_PLATFORM_HCC__", "USE_ROCM", "GGML_USE_HIP")
+_CUDA_ONLY = (
+    "__CUDACC__", "__NVCC__", "__CUDA_ARCH__", "__CUDACC_VER_MAJOR__", "CUDA_VERSION", "CUDART_VERSION",
+    "__HIP_PLATFORM_NVIDIA__", "__HIP_PLATFORM_NVCC__",
+)  # fmt: skip
+_AMD_DEVICE = frozenset({"__HIP_DEVICE_COMPILE__", "__AMDGCN__", "__AMDGPU__"})
+_WAVE_NAMES = frozenset({"__AMDGCN_WAVEFRONT_SIZE__", "__AMDGCN_WAVEFRONT_SIZE"})
+_GENERATION = late(r"__GFX(\d+)__")
+_PROCESSOR = late(r"__(gfx\d+[0-9a-f]*)__")
+_TARGET = late(r"gfx(\d+)[0-9a-f]{2}")
 
 _TOKEN = late(r"\s*(?:(0[xX][0-9a-fA-F']+|\d[\d']*)[uUlL]*|([A-Za-z_]\w*)|(<<|>>|<=|>=|==|!=|&&|\|\||\S))")
 _SPELLED = {"and": "&&", "or": "||", "not": "!", "bitand": "&", "bitor": "|", "xor": "^", "compl": "~", "not_eq": "!="}
@@ -49,6 +61,23 @@ _INCLUDE = late(r"#\s*include\s*[<\"]([^>\"\n]+)[>\"]")
 _WORD = late(rb"#\s*([a-z_]+)")
 _COMMENT = late(r"/\*(?:.*?\*/|.*)|//[^\n]*", re.S)
 _SPLICE = late(r"\\\r?\n")
+
+
+def wave_of(arch: str) -> int:
+    """Lanes of a wave of an AMD target: 64 up to gfx9, 32 from gfx10 on (what HIP supports there); 0: not known."""
+    match = _TARGET.fullmatch(arch)
+    return 0 if match is None else 64 if int(match[1]) < 10 else 32
+
+
+class Target(Struct, frozen=True):
+    """Whom a file is read for."""
+
+    amd: bool = False
+    """AMD's compiler (it decides `#ifdef __HIP_PLATFORM_AMD__`)."""
+    arch: str = ""
+    """`gfx942` decides `#if defined(__GFX9__)`; empty: unknown."""
+    host: bool = False
+    """The host's code: the macros that only device code has are not defined."""
 
 
 class _Conditions:
@@ -176,7 +205,9 @@ class _Conditional(Struct):
 class Preprocessor(Struct):
     """Follows the directives of one file in order; `skipped` collects byte ranges of branches that are not read."""
 
-    hip: bool = False
+    target: Target = Target()
+    passes: bool = False
+    """A condition asked for a name that host and device code have different answers for."""
     macros: list[Macro] = field(default_factory=list)
     table: dict[str, Macro | None] = field(default_factory=dict)
     """By name, the latest definition; None after `#undef`."""
@@ -193,13 +224,43 @@ class Preprocessor(Struct):
         """Value of `defined(name)`."""
         if name in self.table:
             return float(self.table[name] is not None)
+        value = self.predefined(name)
+        return value if value is None else float(value != 0)
+
+    def predefined(self, name: str) -> Value:
+        """Value of a name that the file does not define: 0 where it is not defined at all, None where nobody knows."""
         if name in _UNDEFINED:
             return 0
+        amd = self.target.amd
         if name in _HIP_NAMES:
-            return float(self.hip)
-        if self.hip and name in _CUDA_ONLY:
+            return float(amd)
+        if amd:
+            if name in _CUDA_ONLY:
+                return 0
+            if name.startswith("__"):
+                generation, processor = _GENERATION.fullmatch(name), _PROCESSOR.fullmatch(name)
+                if name in _AMD_DEVICE or name in _WAVE_NAMES or generation or processor:
+                    self.passes = True
+                    return 0 if self.target.host else self._of_target(name, generation, processor)
+        elif name in _AMD_DEVICE or name in _WAVE_NAMES:
             return 0
-        return 1 if name in _PREDEFINED else None
+        elif name == "__CUDA_ARCH__":
+            self.passes = True
+            return 0 if self.target.host else NEWEST
+        return _PREDEFINED.get(name)
+
+    def _of_target(self, name: str, generation: re.Match[str] | None, processor: re.Match[str] | None) -> Value:
+        """A macro that clang defines for an AMD target (Clang, `Targets/AMDGPU.cpp`)."""
+        if name in _AMD_DEVICE:
+            return 1
+        match = _TARGET.fullmatch(self.target.arch)
+        if match is None:
+            return None
+        if generation:
+            return float(generation[1] == match[1])
+        if processor:
+            return float(processor[1] == self.target.arch)
+        return wave_of(self.target.arch)
 
     def value(self, name: str, depth: int = 0) -> Value:
         """Value of an identifier in a condition: macros of the file are expanded, unknown names are unknown."""
@@ -211,11 +272,7 @@ class Preprocessor(Struct):
             if macro.params is not None or depth > 8 or self.work > 500:
                 return None
             return _Conditions(macro.body, self, depth + 1).expression() if macro.body else None
-        if name in _HIP_NAMES:
-            return float(self.hip)
-        if name in _UNDEFINED or (self.hip and name in _CUDA_ONLY):
-            return 0
-        return _PREDEFINED.get(name)
+        return self.predefined(name)
 
     @property
     def skipping(self) -> bool:
@@ -231,7 +288,7 @@ class Preprocessor(Struct):
         elif word in ("elif", "elifdef", "elifndef", "else"):
             self._branch(word, _clean(data[match.end() : end]) if match else "", start, end)
         elif word == "endif":
-            self._close(start)
+            self.close(start)
         elif not self.skipping:
             if word == "define":
                 self._define(data, start, end)
@@ -249,7 +306,7 @@ class Preprocessor(Struct):
         """Close what is left open at the end of the file; returns how many `#if` had no `#endif`."""
         left = len(self.stack)
         while self.stack:
-            self._close(size)
+            self.close(size)
         return left
 
     def _test(self, word: str, text: str) -> Value:
@@ -284,7 +341,8 @@ class Preprocessor(Struct):
         else:
             top.skip_from, top.skip_reason_known = end, True
 
-    def _close(self, start: int) -> None:
+    def close(self, start: int) -> None:
+        """The innermost open `#if` ends at `start`."""
         if not self.stack:
             return
         top = self.stack.pop()

@@ -31,7 +31,7 @@ extern "C" __global__ void __launch_bounds__(64) rank(int* out, const int* in) {
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from warplint.finding import Finding, Level, Symptom
 from warplint.program.ir import (
@@ -48,6 +48,7 @@ from warplint.program.ir import (
     Kernel,
     Leave,
     Loop,
+    Operation,
     OpValue,
     Pure,
     Select,
@@ -62,13 +63,14 @@ from warplint.program.ir import (
 )
 from warplint.rule import Rule
 from warplint.source import Span
-from warplint.threads.facts import Roles
+from warplint.threads.facts import Event, Roles, warps_of
 from warplint_rules._say import Reporter
 from warplint_rules.participation._dataflow import assignments
 
 RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT)
 SAY = Reporter(__name__, RULE)
 
+_VOTES = ("amd.ballot", "activemask", "hip.warp_sync_builtins")
 _WORDS = ("u32", "i32", "u16", "i16", "u8", "i8")
 _WIDE = ("u64", "i64")
 _MASK_BITS = ("&", "|", "^")
@@ -85,12 +87,14 @@ def check(roles: Roles) -> Iterator[Finding]:
     if not roles.kernel.is_amd or roles.launch.warp_size != 64:
         return
     places = list(_expressions(roles.kernel.body))
-    halves = any(_upper_half(roles.kernel, tree) for _, tree, _ in places)
+    # A mask may be taken apart on purpose: one half is what `x >> 32` leaves.
+    whole = {id(op) for _, tree, _ in places for op in _upper_half(roles.kernel, tree)}
+    whole.update(id(event.op) for event in roles.events if event.op.name in _VOTES and _in_lower_half(roles, event))
     said: set[Span] = set()
     for stmt, tree, _ in places:
-        if halves or stmt.span in said:
-            continue  # the mask is taken apart on purpose: one half is what `x >> 32` leaves
-        for finding in _cut(roles, stmt, tree):
+        if stmt.span in said:
+            continue
+        for finding in _cut(roles, stmt, tree, whole):
             said.add(stmt.span)
             yield finding
             break
@@ -113,8 +117,11 @@ def _expressions(body: Stmt) -> Iterator[tuple[Stmt, Expr, bool]]:
         stmt, guarded = stack.pop()
         guarded = guarded or left
         match stmt:
-            case Assign(value=value) | Store(value=value):
+            case Assign(value=value):
                 yield stmt, value.expr, guarded
+            case Store(value=value, pointer=pointer):
+                yield stmt, value.expr, guarded
+                yield stmt, pointer.expr, guarded
             case Do(op=op):
                 for operand in op.operands.values():
                     yield stmt, operand, guarded or op.predicate is not None
@@ -147,10 +154,15 @@ def _per_lane(node: Expr) -> bool:
 
 
 # ------------------------------------------------------------------------------------- what holds a mask
-def _cut(roles: Roles, stmt: Stmt, tree: Expr) -> Iterator[Finding]:
-    """A mask of the wave that is stored, converted or counted in 32 bits by an expression of a statement."""
+def _cut(roles: Roles, stmt: Stmt, tree: Expr, whole: Container[int]) -> Iterator[Finding]:
+    """A mask of the wave that is stored, converted or counted in 32 bits by an expression of a statement.
+
+    `whole` are the ballots of which nothing is lost.
+    """
     kernel = roles.kernel
     if isinstance(stmt, Assign) and stmt.symbol.type in _WORDS and (ballot := _mask_of(kernel, tree)) is not None:
+        if id(ballot.op) in whole:
+            return
         yield SAY.at(
             roles,
             stmt.span,
@@ -169,7 +181,9 @@ def _cut(roles: Roles, stmt: Stmt, tree: Expr) -> Iterator[Finding]:
             how, remedy = "converted to 32 bits", "Keep the mask in `unsigned long long`."
         else:
             continue
-        if ballot is not None:
+        if ballot is not None and id(ballot.op) not in whole:
+            if ballot.op.chain:
+                remedy += f" `{ballot.op.spelling}` has to return 64 bits."
             yield SAY.at(
                 roles,
                 stmt.span,
@@ -186,9 +200,7 @@ def _mask_of(kernel: Kernel, value: Expr) -> OpValue | None:
     while stack and seen < _MAX_NODES:
         seen += 1
         match stack.pop():
-            case OpValue(op=op) as found if op.name in ("amd.ballot", "activemask") or (
-                op.name == "hip.warp_sync_builtins" and op.mods.get("kind") == "ballot"
-            ):
+            case OpValue(op=op) as found if op.name in _VOTES and _gives_mask(op):
                 return found
             case Binary(op=op, left=left, right=right) if op in _MASK_BITS:
                 # What is masked with a 32-bit constant was wanted in 32 bits.
@@ -208,16 +220,25 @@ def _mask_of(kernel: Kernel, value: Expr) -> OpValue | None:
     return None
 
 
-def _upper_half(kernel: Kernel, tree: Expr) -> bool:
-    """The upper 32 lanes of a mask are taken by themselves somewhere in an expression."""
-    return any(
-        isinstance(node, Binary)
-        and node.op == ">>"
-        and isinstance(node.right, Const)
-        and node.right.value == 32
-        and _mask_of(kernel, node.left) is not None
-        for node in _nodes(tree)
-    )
+def _gives_mask(op: Operation) -> bool:
+    """A vote whose result has a bit for each lane, as wide as the wave."""
+    if op.spelling.endswith("_w32"):
+        return False
+    return op.name == "activemask" or op.mods.get("mode") == "ballot" or op.mods.get("kind") == "match"
+
+
+def _upper_half(kernel: Kernel, tree: Expr) -> Iterator[Operation]:
+    """The masks whose upper 32 lanes are taken by themselves somewhere in an expression."""
+    for node in _nodes(tree):
+        if isinstance(node, Binary) and node.op == ">>" and isinstance(node.right, Const) and node.right.value == 32:
+            ballot = _mask_of(kernel, node.left)
+            if ballot is not None:
+                yield ballot.op
+
+
+def _in_lower_half(roles: Roles, event: Event) -> bool:
+    """Only lanes 0 to 31 of any wave come here: the mask has no more bits."""
+    return all(not lanes >> 32 for lanes in warps_of(event.reach.threads, 64).values())
 
 
 # --------------------------------------------------------------------------------------------- shifts
@@ -278,6 +299,8 @@ def _most(roles: Roles, expr: Expr, depth: int) -> int | None:
             return max(roles.threads - 1, 0)
         case Special(name="laneid"):
             return roles.launch.warp_size - 1
+        case Special(name="warpsize"):
+            return roles.launch.warp_size
         case Cast(arg=arg):
             return _most(roles, arg, depth + 1)
         case Binary(op=op, left=left, right=right):
