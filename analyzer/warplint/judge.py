@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from warplint.finding import Finding, KernelReport, Level, Location, Reason, Symptom, TreeNode, Verdict
 from warplint.registry import LoadedRule
-from warplint.source import SourceFile
+from warplint.source import SourceFile, Span
 
 if TYPE_CHECKING:
     from warplint.engine import Settings
@@ -77,6 +77,8 @@ def judge(
             incomplete.extend(execution.incomplete)
         if executions and not (settings.select or settings.ignore):
             incomplete.extend(_unexplained(executions, findings, source))
+            incomplete.extend(_missed(executions, findings))
+            incomplete.extend(_unclaimed(executions, findings, source))
     reasons = [*reasons_of(source, incomplete)]
     if any(roles.assumed_block for roles in shapes) and any(map(_depends_on_block, shapes)):
         assumed = ", ".join(str(roles.threads) for roles in shapes)
@@ -178,9 +180,8 @@ def _shown(
     """What executions show. A hang that is seen only when a size is 0 is a note: the host may never launch that."""
     working = [execution.at_work for execution in executions]
     found = _said(kernel, checks, working, problems)
-    if any(finding.level is Level.ERROR for finding in found) or all(
-        one is other for one, other in zip(working, executions, strict=True)
-    ):
+    idle = [outcome for execution in executions for outcome in execution.outcomes if outcome.idle]
+    if any(finding.level is Level.ERROR for finding in found) or not any(outcome.troubled for outcome in idle):
         return found
     known = {(finding.rule, finding.location.line) for finding in found}
     for finding in _said(kernel, checks, executions, problems):
@@ -242,6 +243,76 @@ def _unexplained(
                 yield Incomplete(f"executed with {outcome.scenario}, {text}, and no rule says why", span)
 
 
+MAX_LOOSE = 3
+"""Places of one kernel that are named although they rest on loaded data."""
+UNORDERED = frozenset({"unjoined", "incomplete", "no-fence", "late-fence"})
+"""How far two accesses miss each other where a rule makes an error of it; less is common practice (notes, warnings)."""
+
+
+def _unclaimed(
+    executions: Sequence[Execution], findings: Sequence[Finding], source: SourceFile
+) -> Iterator[Incomplete]:
+    """What an execution shows and no rule speaks of: it rests on loaded data, or the rules leave it alone.
+
+    Accesses that nothing orders, waits that may miss a phase, arrivals that may count for another one. Each pair of
+    places once; places that a finding names are explained.
+    """
+    from warplint.program.ir import Incomplete
+
+    if any(finding.level is Level.ERROR for finding in findings):
+        return
+    named = {line for finding in findings for _, line in _lines(finding)}
+    said: set[object] = set()
+    loose: list[Incomplete] = []
+    for outcome in (outcome for execution in executions for outcome in execution.at_work.outcomes):
+        shown: list[tuple[object, str, Span]] = []
+        for hazard in outcome.hazards:
+            first, second = hazard.first, hazard.second
+            lines = source.line_of(first.span.start), source.line_of(second.span.start)
+            if first.what == "tcgen05.ld" and hazard.order.value == "incomplete":
+                continue  # registers that are used make the load wait: `tmem-load-not-waited` decides about it
+            if hazard.order.value in UNORDERED and not named & {*lines}:
+                pair = frozenset((first.span, second.span))
+                text = f"nothing orders this {second.what} and the {first.what} at line {lines[0]}"
+                shown.append((pair, text, second.span))
+        for record in outcome.barriers.values():
+            shown.extend(
+                ((wait.span, "late"), f"a phase of `{record.label}` may pass before this wait sees it", wait.span)
+                for wait in record.waits
+                if wait.late and source.line_of(wait.span.start) not in named
+            )
+            shown.extend(
+                ((came.span, "racing"), f"this may count for another phase of `{record.label}`", came.span)
+                for came in record.racing
+                if source.line_of(came.span.start) not in named
+            )
+        for key, text, span in shown:
+            if key not in said:
+                said.add(key)
+                if outcome.established:
+                    yield Incomplete(f"executed with {outcome.scenario}, {text}, and no rule says why", span)
+                else:
+                    loose.append(Incomplete(f"{text}, if the data is ever like {outcome.scenario}", span))
+    if len(loose) > MAX_LOOSE:
+        more = len(loose) - MAX_LOOSE + 1
+        last = loose[MAX_LOOSE - 1]
+        loose[MAX_LOOSE - 1 :] = [Incomplete(f"{last.reason}; {more - 1} more places are like that", last.span)]
+    yield from loose
+
+
+def _missed(executions: Sequence[Execution], findings: Sequence[Finding]) -> Iterator[Incomplete]:
+    """Operations that no execution came to: nothing is known of them, unless an error or a hang keeps threads away."""
+    from warplint.program.ir import Incomplete
+
+    if any(finding.level is Level.ERROR for finding in findings):
+        return
+    for execution in executions:
+        if any(outcome.blocked or not outcome.finished for outcome in execution.outcomes[:1]):
+            continue  # said already
+        for op in execution.missed:
+            yield Incomplete("no execution came here: the sizes and data that were tried do not lead to it", op.span)
+
+
 def unjudged(kernel: Kernel, source: SourceFile, problem: str) -> KernelReport:
     """The report on a kernel that a fault of ours kept from being judged."""
     line = source.line_of(kernel.span.start)
@@ -295,7 +366,10 @@ def reasons_of(source: SourceFile, incomplete: Iterable[Incomplete]) -> tuple[Re
     lines: dict[str, list[int]] = {}
     for item in incomplete:
         line = source.line_of(item.span.start) if item.span else 0
-        places = lines.setdefault(item.reason, [])
+        reason = item.reason
+        if item.span and source.parts and item.span.start >= source.own:
+            reason = f"{reason} ({source.at(item.span.start)[0].path})"
+        places = lines.setdefault(reason, [])
         if line not in places:
             places.append(line)
     reasons = []
@@ -354,7 +428,8 @@ def _precedence(findings: list[Finding], rules: dict[str, LoadedRule]) -> list[F
             continue
         lines = _lines(strong)
         for other, weak in enumerate(findings):
-            if other != index and weak.rule in losers and index not in dropped and lines & _lines(weak):
+            wins = weak.rule in losers and weak.level.rank <= strong.level.rank
+            if wins and other != index and index not in dropped and lines & _lines(weak):
                 dropped.add(other)
     kept = [finding for index, finding in enumerate(findings) if index not in dropped]
     resort = {slug for slug, rule in rules.items() if rule.rule.last_resort}

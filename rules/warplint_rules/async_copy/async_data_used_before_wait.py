@@ -111,5 +111,5 @@ def _unfinished(hazard: Hazard) -> bool:
 
 def _overrun(hazard: Hazard) -> bool:
     """Tensor memory that other threads still load or store: no wait tells the later access that they are through."""
-    unjoined = hazard.order is Order.UNJOINED and hazard.first.tensor
+    unjoined = hazard.order is Order.UNJOINED and hazard.first.tensor and hazard.first.what != "tcgen05.dealloc"
     return unjoined and hazard.second.what != "tcgen05.dealloc"

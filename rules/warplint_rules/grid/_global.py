@@ -19,6 +19,7 @@ from warplint.program.ir import (
     Kernel,
     Load,
     Loop,
+    Opaque,
     OpValue,
     Seq,
     Special,
@@ -123,8 +124,8 @@ def _spin(loop: Loop) -> Spin | None:
         elif isinstance(stmt, If):
             if any(isinstance(jump, Break) for jump in (*stmt.then.body, *stmt.orelse.body)):
                 deferred.append(stmt.test)
-        elif isinstance(stmt, Store) or (isinstance(stmt, Do) and not stmt.op.name.startswith(_IDLE)):
-            return None  # it does work: no mere wait
+        elif isinstance(stmt, Store | Opaque) or (isinstance(stmt, Do) and not stmt.op.name.startswith(_IDLE)):
+            return None  # it does work, or what nobody knows: no mere wait
     tests = [test.expr for test in deferred]
     grid = False
     load: Load | OpValue | None = None
@@ -140,7 +141,10 @@ def _spin(loop: Loop) -> Spin | None:
             load = top
         elif isinstance(top, Var) and id(top.symbol) in copies and id(top.symbol) not in followed:
             followed.add(id(top.symbol))
-            stack.append(copies[id(top.symbol)].expr)
+            value = copies[id(top.symbol)].expr
+            if _reads(value, {id(top.symbol): copies[id(top.symbol)]}):
+                return None  # the loop counts: it ends by its own steps
+            stack.append(value)
         stack.extend(parts(top))
     address = _address(load)
     if load is None or (address is not None and _reads(address, copies)):
@@ -198,6 +202,11 @@ def by_others(roles: Roles, write: Write, publisher: Event) -> bool:
     """Established: threads other than the publishing one execute the write."""
     own = {(id(guard.stmt), guard.taken) for guard in publisher.guards}
     texts = {("".join(guard.text.split()), guard.taken) for guard in publisher.guards}
+    for guard in publisher.guards:
+        if guard.kind != "exit" or guard.after.threads == guard.before.threads or guard.stmt is None:
+            continue
+        if guard.stmt.span.end <= write.stmt.span.start:
+            return False  # the others have returned before either
     for test, side in write.around:
         if (id(test), side) in own and _narrows(publisher, test):
             return False

@@ -47,14 +47,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warplint.finding import Finding, Level, Symptom
+from warplint.machine import Execution
 from warplint.program.ir import Symbol
 from warplint.rule import Rule
 from warplint.source import Span
 from warplint.threads.facts import Event, Roles
+from warplint_rules._executed import at, hazards, party, place
+from warplint_rules._flags import generic, unreleased
 from warplint_rules._say import Reporter, line, location, reached, sites, spelled
 from warplint_rules.grid._global import base, fences, spins, writes
 
-RULE = Rule(Level.WARNING, Symptom.WRONG_RESULT)
+RULE = Rule(Level.WARNING, Symptom.WRONG_RESULT, executes=True)
 SAY = Reporter(__name__, RULE)
 
 _RELEASES = ("st.release", "red.release", "atom.release", "red", "atom")
@@ -94,6 +97,31 @@ def check(roles: Roles) -> Iterator[Finding]:
             related=[
                 location(roles, data.stmt.span, "the data"),
                 location(roles, spin.span, "the flag is waited for here"),
+            ],
+        )
+
+
+def check_execution(execution: Execution) -> Iterator[Finding]:
+    """The same for flags in shared memory: the execution shows which data they were to hand over."""
+    said: set[Span] = set()
+    for outcome, hazard in hazards(execution, generic):
+        flag = unreleased(outcome, hazard)
+        if flag is None or flag.span in said:
+            continue
+        said.add(flag.span)
+        first = hazard.first
+        yield SAY.at(
+            execution.roles,
+            flag.span,
+            f"This store raises the flag `{flag.label}` with no release after the {first.what} at line "
+            f"{at(execution, first.span)}.",
+            threads=party(execution, flag.by),
+            why="The other warp may see the flag before the data: nothing orders the two stores for it.",
+            remedy="Store the flag with `st.release.cta`, or put `__threadfence_block()` before it.",
+            related=[
+                place(execution, first, "the data"),
+                location(execution.roles, flag.wait, "the flag is waited for here"),
+                place(execution, hazard.second, "and the data accessed here"),
             ],
         )
 

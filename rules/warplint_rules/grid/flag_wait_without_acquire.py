@@ -29,14 +29,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warplint.finding import Finding, Level, Symptom
+from warplint.machine import Execution
 from warplint.program.ir import Assign, Expr, Load, Store, parts, walk
 from warplint.rule import Rule
 from warplint.source import Span
 from warplint.threads.facts import Event, Roles
+from warplint_rules._executed import at, hazards, party, place, storage
+from warplint_rules._flags import generic, unacquired
 from warplint_rules._say import Reporter, line, location, reached
 from warplint_rules.grid._global import Spin, base, fences, spins
 
-RULE = Rule(Level.WARNING, Symptom.WRONG_RESULT)
+RULE = Rule(Level.WARNING, Symptom.WRONG_RESULT, executes=True)
 SAY = Reporter(__name__, RULE)
 
 _MAX_NODES = 2_000
@@ -64,6 +67,32 @@ def check(roles: Roles) -> Iterator[Finding]:
             "the flag orders nothing else.",
             remedy="Load the flag with `ld.acquire.gpu`, or put `__threadfence()` behind the loop.",
             related=[location(roles, read, "read behind the loop")],
+        )
+
+
+def check_execution(execution: Execution) -> Iterator[Finding]:
+    """The same for flags in shared memory."""
+    said: set[Span] = set()
+    for outcome, hazard in hazards(execution, generic):
+        flag = unacquired(outcome, hazard)
+        if flag is None or flag.wait in said:
+            continue
+        said.add(flag.wait)
+        second = hazard.second
+        yield SAY.at(
+            execution.roles,
+            flag.wait,
+            f"This loop waits for `{flag.label}` with a load that does not acquire, and line "
+            f"{at(execution, second.span)} accesses {storage(second)} behind it with no fence between.",
+            threads=party(execution, flag.to),
+            why="The access may be performed before the flag was seen; a volatile or relaxed load of the flag orders "
+            "nothing else.",
+            remedy="Load the flag with `ld.acquire.cta`, or put `__threadfence_block()` behind the loop.",
+            related=[
+                place(execution, second, "behind the loop"),
+                place(execution, hazard.first, "the other access"),
+                location(execution.roles, flag.span, "the flag is raised here"),
+            ],
         )
 
 

@@ -76,9 +76,10 @@ from collections.abc import Iterator
 from warplint.finding import Finding, Level, Symptom
 from warplint.machine import Execution
 from warplint.machine.memory import Hazard, Order
-from warplint.machine.outcome import Party
+from warplint.machine.outcome import Handed, Outcome, Party
 from warplint.rule import Rule
 from warplint_rules._executed import at, hazards, made_by, party, place, steps, storage
+from warplint_rules._flags import raised_for
 from warplint_rules._say import Reporter, location
 from warplint_rules.mbarrier._causes import arrival_for, causes
 
@@ -92,7 +93,11 @@ def check_execution(execution: Execution) -> Iterator[Finding]:
     # With a phase gone wrong, everything behind it is unordered, whoever arrived for whom.
     explained = any(cause.rule != SAY.slug for cause in causes(execution))
     for outcome, hazard in hazards(execution, _overtaken):
-        arrival = arrival_for(outcome, hazard)
+        flag = raised_for(outcome, hazard, joined=False)
+        if flag is not None and flag.span not in said:
+            said.add(flag.span)
+            yield _early_flag(execution, outcome, hazard, flag)
+        arrival = arrival_for(outcome, hazard) if flag is None else None
         if arrival is None or arrival.span in said:
             continue
         if explained and arrival.threads & (arrival.threads - 1):
@@ -137,6 +142,29 @@ def check_execution(execution: Execution) -> Iterator[Finding]:
             ],
             steps=steps(execution, cause.outcome, target=cause.record.key),
         )
+
+
+def _early_flag(execution: Execution, outcome: Outcome, hazard: Hazard, flag: Handed) -> Finding:
+    first, who = hazard.first, party(execution, flag.by)
+    return SAY.at(
+        execution.roles,
+        flag.span,
+        f"{who[:1].upper()}{who[1:]} sets `{flag.label}` here for its group, but nothing joins the group first: other "
+        f"threads of {made_by(execution, first)} may still {'write' if first.write else 'read'} {storage(first)} "
+        f"(line {at(execution, first.span)}).",
+        threads=who,
+        why=f"A release covers what its own thread has done. {party(execution, flag.to)[:1].upper()}"
+        f"{party(execution, flag.to)[1:]}, who waited for it (line {at(execution, flag.wait)}), then access"
+        f"{'es' if flag.to.threads & (flag.to.threads - 1) == 0 else ''} the same storage while the others still do.",
+        remedy="Join the group between its last access and the store: `__syncwarp()` for a warp, a named barrier for "
+        "several.",
+        related=[
+            place(execution, first, "not covered by the store"),
+            place(execution, hazard.second, "overtakes it"),
+            location(execution.roles, flag.wait, "waits for the store"),
+        ],
+        steps=steps(execution, outcome, flag.span, flag.wait, first.span, hazard.second.span),
+    )
 
 
 def _overtaken(hazard: Hazard) -> bool:

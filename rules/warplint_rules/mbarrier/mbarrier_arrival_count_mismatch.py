@@ -102,6 +102,14 @@ def _under(execution: Execution, cause: Cause) -> Finding:
             f"{getattr(twin, 'cta', 0)} completes its phases: the arrivals go to one CTA only."
         )
         remedy = "Let the commit or arrive reach both CTAs (multicast with the mask of the pair, or a remote arrive)."
+    elif cause.kind == "nobody":
+        message = (
+            f"No thread ever arrives on barrier `{record.label}`, which is waited for here (count {record.count})."
+        )
+        remedy = (
+            "Add the arrival that hands the slot over: after the last use of what it guards, by as many threads as "
+            "the count says."
+        )
     elif cause.kind == "expect-only":
         message = (
             f"Barrier `{record.label}` gets expected bytes but no arrival: its count is {record.count} and `expect_tx` "

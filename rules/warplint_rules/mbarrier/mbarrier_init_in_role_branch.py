@@ -74,6 +74,7 @@ from collections.abc import Iterator
 from warplint.finding import Finding, Level, Symptom
 from warplint.rule import Rule
 from warplint.threads.facts import Condition, Known, Roles
+from warplint.threads.lattice import Mix
 from warplint_rules._init import unordered
 from warplint_rules._say import (
     Reporter,
@@ -109,7 +110,7 @@ def _nobody(roles: Roles) -> Iterator[Finding]:
     groups: dict[tuple[str, bool], list[Site]] = {}
     for site in barriers(roles).dead:
         conditions = narrowing(site.event.guards)
-        if conditions and all(guard.known for guard in conditions) and _needed(roles, site):
+        if conditions and all(_decided(guard) for guard in conditions) and _needed(roles, site):
             # With an assumed block, a guard that no thread satisfies by itself may be meant for a larger block.
             if not roles.assumed_block or all(_satisfiable(roles, guard) for guard in conditions):
                 groups.setdefault((conditions[0].text, conditions[0].taken), []).append(site)
@@ -132,6 +133,16 @@ def _nobody(roles: Roles) -> Iterator[Finding]:
                 *(location(roles, site.event.op.span, "nor does any thread execute this init") for site in sites[1:]),
             ],
         )
+
+
+def _decided(guard: Condition) -> bool:
+    """What the condition selects is established; of an election, that none of those who come to it can be elected."""
+    if guard.known:
+        return True
+    value = guard.value
+    return isinstance(value, Mix) and all(
+        isinstance(part, Known) for threads, part in value.parts if threads & guard.before.threads
+    )
 
 
 def _satisfiable(roles: Roles, guard: Condition) -> bool:
@@ -157,6 +168,8 @@ def _contradiction(roles: Roles, conditions: list[Condition]) -> str:
 def _selected(roles: Roles, guard: Condition) -> int:
     """The threads of the block for which the condition by itself holds."""
     value = guard.value
+    if isinstance(value, Mix):
+        return sum(threads for threads, part in value.parts if not isinstance(part, Known)) & roles.everyone
     if not isinstance(value, Known):
         return guard.after.threads
     return sum(1 << thread for thread in threads_in(roles.everyone) if bool(value.at(thread)) == guard.taken)

@@ -77,13 +77,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from warplint.finding import Finding, Level, Symptom
+from warplint.machine import Execution
 from warplint.program.ir import Symbol
 from warplint.rule import Rule
 from warplint.threads.facts import Roles
+from warplint_rules._executed import established, party
 from warplint_rules._say import Reporter, location, spelled, under, who
 from warplint_rules._words import WAITS, Site, Word, barriers, capital, names
 
-RULE = Rule(Level.ERROR, Symptom.DEADLOCK, spoils="everything")
+RULE = Rule(Level.ERROR, Symptom.DEADLOCK, executes=True, spoils="everything")
 SAY = Reporter(__name__, RULE)
 
 
@@ -119,6 +121,39 @@ def check(roles: Roles) -> Iterator[Finding]:
         more = [use for word, found in by_word.items() if word.symbol is symbol for use in found]
         uses = sorted((*uses, *more), key=lambda use: use.event.order)
         yield _finding(roles, f"the barriers of `{symbol.name}`", 2, uses)
+
+
+def check_execution(execution: Execution) -> Iterator[Finding]:
+    """Words of an array at indices that only an execution tells: used, and no thread has initialised them."""
+    roles = execution.roles
+    known = barriers(roles)
+    if known.opaque or known.blind or (roles.kernel.fragment and not known.inits):
+        return
+    by_span = {site.event.op.span: site for site in known.uses if site.symbol is not None}
+    said: set[str] = set()
+    for outcome in filter(established, execution.outcomes):
+        for fault in outcome.faults:
+            site = by_span.get(fault.span)
+            if fault.kind != "uninitialised" or site is None or site.symbol is None or fault.detail in said:
+                continue
+            if known.unknown_init(site.symbol):
+                continue
+            said.add(fault.detail)
+            yield SAY.at(
+                roles,
+                site.event,
+                f"Barrier `{fault.detail}` is used here by {party(execution, fault.who)}"
+                f"{under(roles, site.event.guards)} and never initialised.",
+                why="The word holds whatever shared memory held: the wait hangs or passes at once, and an arrival on "
+                "it is lost or ends the kernel with a launch failure.",
+                remedy="Initialise every word of the array with its arrival count, before the CTA barrier that "
+                "precedes the roles.",
+                related=[
+                    location(roles, init.event.op.span, "another word of it is initialised here")
+                    for init in known.inits
+                    if init.symbol is site.symbol
+                ][-2:],
+            )
 
 
 def _finding(roles: Roles, what: str, count: int, uses: list[Site]) -> Finding:

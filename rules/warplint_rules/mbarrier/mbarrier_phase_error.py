@@ -7,6 +7,12 @@ reset for each tile makes the wait pass on the phase before (stale data) or wait
 hang two phases later). A waiter may lag by one phase at most: if the next phase can complete before it has looked,
 it sees the parity flipped twice.
 
+That is a warning where the overtaken threads go on to read, write or arrive. Where they only wait (the idle warps of
+a producer warpgroup in which one elected lane issues everything, as generators write it) it is a note: an overtaken
+wait passes late and never early, so no data can be wrong, and it is stuck only if the warp is not scheduled for as
+long as a whole turn of the ring takes to load, to be used and to be released. A warp that is ready is not kept away
+for so long, and nothing hangs on today's hardware; what the source lacks is the guarantee.
+
 ## Bad
 ```cuda
 namespace ptx = cuda::ptx;
@@ -94,6 +100,19 @@ _SAYS = {
     "flipped twice",
     "latent": "may still wait for parity {parity} of `{label}` when the next phase completes: nothing orders it "
     "before that",
+    "idle": "may still wait for parity {parity} of `{label}` when the next phase completes; these threads do nothing "
+    "but wait",
+}
+_LEVELS = {"latent": Level.WARNING, "idle": Level.NOTE}
+_WHY = {
+    "latent": "Today's schedule hides it; on another one the wait blocks for ever or the data of the wrong turn is "
+    "used.",
+    "idle": "No data depends on them. They would be stuck only if their warp were not scheduled for a whole turn of "
+    "the ring.",
+}
+_REMEDY = {
+    "latent": "Join the group after the wait (a barrier of its threads before anyone hands the slot back).",
+    "idle": "Let only the warp that issues the operations run this loop, or leave it: it costs issue slots only.",
 }
 
 
@@ -109,15 +128,16 @@ def check_execution(execution: Execution) -> Iterator[Finding]:
             execution.roles,
             cause.span,
             f"The wait of {who} at line {at(execution, cause.span)} {says}.",
-            level=Level.WARNING if cause.kind == "latent" else Level.ERROR,
+            level=_LEVELS.get(cause.kind, Level.ERROR),
             threads=who,
-            why="Today's schedule hides it; on another one the wait blocks for ever or the data of the wrong "
-            "turn is used."
-            if cause.kind == "latent"
-            else "The wait blocks for ever, or lets its threads through one phase early: stale data or a hang.",
-            remedy="Join the group after the wait (a barrier of its threads before anyone hands the slot back)."
-            if cause.kind == "latent"
-            else "Flip the parity once each time this barrier is used again, on all paths, and do not reset it.",
+            why=_WHY.get(
+                cause.kind,
+                "The wait blocks for ever, or lets its threads through one phase early: stale data or a hang.",
+            ),
+            remedy=_REMEDY.get(
+                cause.kind,
+                "Flip the parity once each time this barrier is used again, on all paths, and do not reset it.",
+            ),
             related=[
                 *(location(execution.roles, span, "of this hand-off") for span in cause.others),
                 location(execution.roles, record.init, "initialised here"),

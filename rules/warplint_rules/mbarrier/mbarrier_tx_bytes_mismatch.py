@@ -79,7 +79,7 @@ from warplint_rules._executed import at, steps
 from warplint_rules._say import Reporter, location
 from warplint_rules.mbarrier._causes import causes, waiter
 
-RULE = Rule(Level.ERROR, Symptom.DEADLOCK, guide=True, executes=True)
+RULE = Rule(Level.ERROR, Symptom.DEADLOCK, executes=True)
 SAY = Reporter(__name__, RULE)
 
 

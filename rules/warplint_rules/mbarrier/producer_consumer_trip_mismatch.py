@@ -77,7 +77,8 @@ from warplint.machine import Execution
 from warplint.rule import Rule
 from warplint_rules._executed import at, party, steps
 from warplint_rules._say import Reporter, location
-from warplint_rules.mbarrier._causes import causes, loop_of
+from warplint_rules.mbarrier._cause import loop_of
+from warplint_rules.mbarrier._causes import causes
 
 RULE = Rule(Level.ERROR, Symptom.DEADLOCK, guide=True, executes=True)
 SAY = Reporter(__name__, RULE)

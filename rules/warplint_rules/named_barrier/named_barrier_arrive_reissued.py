@@ -57,7 +57,7 @@ from warplint.program.ir import walk
 from warplint.rule import Rule
 from warplint.threads.facts import Event, LoopFact, Roles
 from warplint_rules._say import Reporter, line, location, reached, spelled, warps, who
-from warplint_rules.named_barrier._ids import Barrier, named
+from warplint_rules.named_barrier._ids import Barrier, Use, named
 
 RULE = Rule(Level.ERROR, Symptom.DEADLOCK, spoils="schedule")
 SAY = Reporter(__name__, RULE)
@@ -81,19 +81,23 @@ def check(roles: Roles) -> Iterator[Finding]:
         if len(distinct) * size < barrier.count:
             continue  # some warps count twice by design: one arrives and then waits with the others
         for use in barrier.uses:
-            if use.event.name == "bar.arrive.named" and (again := _again(barrier, use.event, waits)):
+            if use.event.name == "bar.arrive.named" and (again := _again(barrier, use, waits, size)):
                 yield _finding(roles, barrier, use.event, again)
                 break
 
 
-def _again(barrier: Barrier, arrive: Event, waits: list[Event]) -> Event | None:
+def _again(barrier: Barrier, use: Use, waits: list[Event], size: int) -> Event | None:
     """The next place where warps of the arrival certainly come to the barrier, if nothing on the way there waits.
 
-    A place under an unknown condition counts only together with one on the other side of the condition.
+    A place under an unknown condition counts only together with one on the other side of the condition. A place whose
+    id differs from warp to warp is this barrier for some and another one, at which they may wait, for the rest.
     """
-    own = {use.event for use in barrier.uses}
-    events = sorted({*waits, *own}, key=lambda event: event.order)
-    mine = [event for event in events if event.reach.threads & arrive.reach.threads]
+    arrive = use.event
+    own = {other.event for other in barrier.uses if other.warps & use.warps}
+    elsewhere = {event for event in waits if event not in own}
+    threads = sum(((1 << size) - 1) << warp * size for warp in use.warps) & arrive.reach.threads
+    events = sorted({*elsewhere, *own}, key=lambda event: event.order)
+    mine = [event for event in events if event.reach.threads & threads]
     loop = arrive.loops[-1] if arrive.loops else None
     rest = [e for e in mine if e.order > arrive.order and not _exclusive(arrive, e) and (not loop or loop in e.loops)]
     found, ended = _first_certain(rest, own, {id(guard.stmt) for guard in arrive.guards})

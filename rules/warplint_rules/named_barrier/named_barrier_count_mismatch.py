@@ -56,7 +56,7 @@ RULE = Rule(
     Level.ERROR,
     Symptom.DEADLOCK,
     executes=True,
-    supersedes=("named-barrier-arrive-reissued", "protocol-deadlock"),
+    supersedes=("named-barrier-arrive-reissued", "protocol-deadlock", "cta-barrier-in-divergent-code"),
     spoils="schedule",
 )
 SAY = Reporter(__name__, RULE)

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from warplint.memo import remembered
-from warplint.program.ir import Kernel
+from warplint.program.ir import Kernel, walk
 from warplint.threads.facts import Condition, Event, Known, Opaque, Reach, Roles, Uniformity, warps_of
 from warplint_rules._say import reached
 from warplint_rules.participation._dataflow import rests_on_unknown
@@ -280,17 +280,19 @@ class _Work:
 
     def _uneven(self, events: list[Event], missing: int, condition: Condition | None) -> None:
         if events and missing:
-            later = self._later(events[0], missing, condition is not None)
+            later = self._later(events[0], missing, condition)
             self.imbalances.append(Imbalance(tuple(events), missing, condition, later))
 
-    def _later(self, site: Event, missing: int, varying: bool) -> Event | None:
+    def _later(self, site: Event, missing: int, condition: Condition | None) -> Event | None:
         """A barrier that threads which missed `site` may come to: after it, or on the next turn of a common loop."""
         around = {id(loop) for loop in site.loops}
         for event in self.events:
-            if event.op is site.op and not (varying and event.loops):
+            if event.op is site.op and not (condition is not None and event.loops):
                 continue
             if not _threads(event) & missing:
                 continue
+            if condition is not None and _once(condition, event):
+                continue  # it stands behind the same condition, which they have failed for good
             if event.order > site.order or any(id(loop) in around for loop in event.loops):
                 return event
         for event in self.roles.of("barrier.cluster.wait"):
@@ -298,6 +300,15 @@ class _Work:
             if event.order > site.order and _threads(event) & missing and _threads(event) & _threads(site):
                 return event
         return None
+
+
+def _once(condition: Condition, event: Event) -> bool:
+    """The event stands under the same side of the condition, which no loop around the event asks again."""
+    if condition.stmt is None:
+        return False
+    if not any(guard.stmt is condition.stmt and guard.taken == condition.taken for guard in event.guards):
+        return False
+    return not any(stmt is condition.stmt for loop in event.loops for stmt in walk(loop.stmt))
 
 
 def _threads(event: Event) -> int:

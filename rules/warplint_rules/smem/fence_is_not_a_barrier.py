@@ -35,6 +35,7 @@ from warplint.machine.memory import Hazard, Order
 from warplint.rule import Rule
 from warplint.threads.facts import Event
 from warplint_rules._executed import hazards, made_by, place, storage
+from warplint_rules._flags import handed
 from warplint_rules._say import Reporter, reached, spelled
 from warplint_rules._spins import spins
 
@@ -50,7 +51,9 @@ def check_execution(execution: Execution) -> Iterator[Finding]:
     if not fences or spins(execution.roles):
         return  # a fence beside a spin flag is part of a hand-over that is not followed
     said: set[int] = set()
-    for _, hazard in hazards(execution, _ordinary):
+    for outcome, hazard in hazards(execution, _ordinary):
+        if handed(outcome, hazard):
+            continue
         first, second = hazard.first, hazard.second
         fence = _between(fences, hazard)
         if fence is None or id(fence.op) in said:

@@ -37,6 +37,7 @@ from warplint.rule import Rule
 from warplint.source import Span
 from warplint.threads.facts import Event
 from warplint_rules._executed import at, hazards, made_by, place, storage
+from warplint_rules._flags import weak
 from warplint_rules._say import Reporter
 
 RULE = Rule(Level.ERROR, Symptom.WRONG_RESULT, executes=True)
@@ -46,9 +47,9 @@ SAY = Reporter(__name__, RULE)
 def check_execution(execution: Execution) -> Iterator[Finding]:
     """Ordinary accesses of different warps with no order between them; each pair of places once."""
     said: set[frozenset[Span]] = set()
-    for _, hazard in hazards(execution, _ordinary):
+    for outcome, hazard in hazards(execution, _ordinary):
         pair = frozenset((hazard.first.span, hazard.second.span))
-        if pair not in said:
+        if pair not in said and not weak(outcome, hazard):
             said.add(pair)
             yield (_of_ctas if hazard.first.cta != hazard.second.cta else _of_warps)(execution, hazard)
 

@@ -85,7 +85,7 @@ from collections.abc import Iterator
 
 from warplint.finding import Finding, Level, Symptom
 from warplint.machine import Execution
-from warplint.machine.memory import Hazard, Order
+from warplint.machine.memory import Access, Hazard, Order
 from warplint.rule import Rule
 from warplint.source import Span
 from warplint.threads.facts import Event, Roles
@@ -104,6 +104,8 @@ RULE = Rule(
     supersedes=("cluster-exit-before-peer-done", "async-data-used-before-wait"),
 )
 SAY = Reporter(__name__, RULE)
+
+FREES = "tcgen05.dealloc"
 
 
 def check(roles: Roles) -> Iterator[Finding]:
@@ -129,27 +131,32 @@ def check(roles: Roles) -> Iterator[Finding]:
 
 def check_execution(execution: Execution) -> Iterator[Finding]:
     """One finding per deallocation that some access, of the peer CTA too, may still be under way at."""
-    late: dict[Span, list[Hazard]] = {}
+    late: dict[Span, list[tuple[Access, Access]]] = {}
     for _, hazard in hazards(execution, _freed_early):
-        late.setdefault(hazard.second.span, []).append(hazard)
+        # Where nothing joins the two, which of them the execution came to first says nothing.
+        pair = (hazard.first, hazard.second)
+        access, dealloc = pair if hazard.second.what == FREES else (hazard.second, hazard.first)
+        late.setdefault(dealloc.span, []).append((access, dealloc))
     for found in late.values():
         yield _freed(execution, found)
 
 
 def _freed_early(hazard: Hazard) -> bool:
-    first = hazard.first
+    first, second = hazard.first, hazard.second
+    if first.what == FREES:
+        return second.what in ACCESSES and hazard.order is Order.UNJOINED and first.cta != second.cta
     # A load of the same threads that nobody has waited for is `tmem-load-not-waited`.
     return (
-        hazard.second.what == "tcgen05.dealloc"
+        second.what == FREES
         and first.what in ACCESSES
         and not first.pending
         and hazard.order in (Order.UNJOINED, Order.INCOMPLETE)
     )
 
 
-def _freed(execution: Execution, found: list[Hazard]) -> Finding:
-    roles, dealloc = execution.roles, found[0].second
-    first = max(found, key=lambda hazard: hazard.first.span.start).first
+def _freed(execution: Execution, found: list[tuple[Access, Access]]) -> Finding:
+    roles, dealloc = execution.roles, found[0][1]
+    first = max((access for access, _ in found), key=lambda access: access.span.start)
     peer = first.cta != dealloc.cta
     events = [event for event in sites(roles.of("tcgen05.dealloc")) if event.op.span == dealloc.span]
     before = [event for event in roles.of(*CTA_BARRIERS) if event.op.span.end <= dealloc.span.start]
@@ -176,7 +183,7 @@ def _freed(execution: Execution, found: list[Hazard]) -> Finding:
             *(location(roles, event.op.span, "completes here") for event in commits[:1] if first.done),
             *(
                 place(execution, one, "not ordered before the deallocation")
-                for one in {hazard.first.span: hazard.first for hazard in found}.values()
+                for one in {access.span: access for access, _ in found}.values()
             ),
         ],
     )
