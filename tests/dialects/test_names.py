@@ -11,7 +11,8 @@ import pytest
 import warplint.ops as ops
 from tests.dialects.build import HERE, operands, show
 from warplint.dialects import names, tirx_names
-from warplint.syntax import ast
+from warplint.dialects.row_check import problem
+from warplint.syntax import ast, parse_expression, parse_statements
 
 TABLES = sorted(path.stem for path in (Path(names.__file__).parent / "tables").glob("*.toml"))
 LINES = [(table, key, line) for table in TABLES for key, line in names.rows(table).items()]
@@ -36,11 +37,12 @@ def _all(row: names.NameRow | None):
 @pytest.mark.parametrize(("table", "key", "line"), LINES, ids=[f"{t}:{k.split()[0]}" for t, k, _ in LINES])
 def test_line(table: str, key: str, line: str) -> None:
     """Every line names an operation with roles that it has, and results that exist."""
+    assert problem(key, line) == ""
     placeholders = set(re.findall(r"\{(\w+)\}", key))
     assert set(re.findall(r"\$(\w+)", line)) <= placeholders
     for spelling in key.split():
         assert set(re.findall(r"\{(\w+)\}", spelling)) <= placeholders
-        assert re.fullmatch(r"[\w:{}<>,]+(/\d+)?", spelling), spelling
+        assert re.fullmatch(r"[\w:{}<>,~]+(/\d+)?", spelling), spelling
     captured = Captured({name: {"sem": "relaxed", "scope": "gpu"}.get(name, "1") for name in placeholders})
     for row in _all(names.read(line, captured)):
         for op in row.ops:
@@ -55,9 +57,16 @@ def test_line(table: str, key: str, line: str) -> None:
                 assert role in given or op.name in _OPEN, f"{op.name} without {role}"
             for _, output in op.outputs:
                 assert output in spec.outputs
+        if row.code is not None:
+            assert not row.ops and not row.result
+            body = parse_statements(row.code.body + ";", HERE)
+            assert not [stmt for stmt in body if isinstance(stmt, ast.Gap)]
+            assert not isinstance(parse_expression(row.code.value or "0", HERE), ast.Unparsed)
         result = row.result
-        if result.startswith("%"):
-            assert REGISTERS.fullmatch(result[1:]) or "{" in key
+        if result.startswith("^"):
+            assert result[1:] in ops.spec(row.ops[-2].name).outputs
+        elif result.startswith("%"):
+            assert REGISTERS.fullmatch(re.split("[/%]", result[1:])[0]) or "{" in key
         elif result and not result.startswith(("arg:", "#", "?")):
             assert result in ops.spec(row.ops[-1].name).outputs
 

@@ -60,8 +60,11 @@ class World:
 @pytest.fixture
 def world(monkeypatch):
     made = World()
-    module = lambda *_: SimpleNamespace(kernels=[kernel for kernel, _ in made.shapes.values()], incomplete=())  # noqa: E731
-    monkeypatch.setattr(engine, "_lower", module)
+
+    def module(source, _settings):
+        return SimpleNamespace(kernels=[kernel for kernel, _ in made.shapes.values()], incomplete=(), source=source)
+
+    monkeypatch.setattr(engine, "lower_source", module)
     monkeypatch.setattr(engine, "_rules", lambda *_: tuple(made.rules))
     analyze = lambda kernel: tuple(roles(kernel, **shape) for shape in made.shapes[kernel.name][1])  # noqa: E731
     monkeypatch.setattr("warplint.threads.analyze", analyze, raising=False)

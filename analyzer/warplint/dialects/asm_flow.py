@@ -231,7 +231,11 @@ class Flow:
                 results.extend(_result_places(slot[1:], arg))
             elif slot == "map+":
                 self.tensor(arg, operands)
-            elif slot != "*" and not isinstance(arg, Vec):
+            elif isinstance(arg, Vec):
+                if slot == "value" and form.op == "st":
+                    for position, item in enumerate(arg.items):
+                        operands[f"value.{position}"] = self.operand(item, slot, operands, mods)
+            elif slot != "*":
                 operands[slot] = self.operand(arg, slot, operands, mods)
         if form.op == "cp.async" and "src_bytes" in operands and is_boolean(operands["src_bytes"]):
             del operands["src_bytes"]  # the predicate of the ignore-src form

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from warplint.program import ir, places, views
 from warplint.program.arith import convert
+from warplint.program.ctypes import CType
 from warplint.program.scope import Ctx, LocalPlace, MemPlace, Place, Typed, ready
 from warplint.program.typetable import layout, size_of
 from warplint.program.unit import Build
@@ -24,6 +25,11 @@ def store(build: Build, ctx: Ctx, place: Place, value: Typed, span: Span, declar
     places.write(build, ctx, place, ready(convert(value, type_).expr), span, declares)
 
 
+def same_class(one: CType, other: CType) -> bool:
+    """Objects of one class, or instances of one class template (`P<3>` and `P<Ring::Stages>`)."""
+    return one == other or (one.name == other.name and not (one.pointer or other.pointer or one.dims or other.dims))
+
+
 def copy(build: Build, ctx: Ctx, place: Place, source: Place | None, span: Span, declares: bool = False) -> None:
     """Emits a member-wise copy; members become unknown when there is no source to copy from."""
     if isinstance(place, MemPlace) and not place.type.dims:  # one access of the whole width
@@ -34,7 +40,9 @@ def copy(build: Build, ctx: Ctx, place: Place, source: Place | None, span: Span,
             )
         return
     targets = leaves(build, place)
-    sources = leaves(build, source) if source is not None and source.type == place.type else None
+    sources = leaves(build, source) if source is not None and same_class(source.type, place.type) else None
+    if sources is not None and targets is not None and len(sources) != len(targets):
+        sources = None  # instances of one class template that are laid out differently
     if targets is None:
         invalidate(build, ctx, place, span, f"an aggregate of type `{place.type.name}` is assigned as a whole")
         return

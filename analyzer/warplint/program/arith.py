@@ -115,6 +115,8 @@ def convert(value: Typed, type_: CType) -> Typed:
     if type_.name == "bool" and is_address(expr):
         return Typed(ir.Const(1), type_)
     if have == UNKNOWN and type_.name != "bool":
+        if type(expr) is ir.Load and type_.integer and SIZES.get(type_.name) == SIZES.get(expr.type):
+            expr = ir.Load(expr.pointer, type_.cast, expr.volatile)  # a register takes the sign of its variable
         return Typed(expr, type_, place)
     if have.pointer or is_address(expr):  # an address keeps its region, whatever integer holds it
         return Typed(expr, type_, place if have.pointer else None)
@@ -240,6 +242,10 @@ def binary(op: str, left: Typed, right: Typed, size: Callable[[CType], int | Non
         return _pointers(op, left, right, size)
     if left.type.floating or right.type.floating:
         type_ = BOOL if op in COMPARE else promote(left.type, right.type)
+        if op in ("<", "<=", ">", ">="):
+            exact = _quotient(op, left, right)
+            if exact is not None:
+                return Typed(exact, BOOL)
         return Typed(ir.Pure(f"operator{op}", (left.expr, right.expr), True), type_)
     if op in ("<<", ">>"):
         type_ = promote(left.type, INT) if left.type.integer else left.type
@@ -274,6 +280,20 @@ def binary(op: str, left: Typed, right: Typed, size: Callable[[CType], int | Non
     ):
         result = ir.Cast(type_.cast, result)
     return Typed(result, type_)
+
+
+def _quotient(op: str, left: Typed, right: Typed) -> ir.Expr | None:
+    """`tid < blockDim.x / 32.f` in integers: `tid * 32 < blockDim.x` (both are exact below 2^24)."""
+    match right.expr:
+        case ir.Pure(name="operator/", args=(ir.Special() as whole, ir.Const(value=by))):
+            pass
+        case ir.Pure(name="operator/", args=(ir.Special() as whole, ir.Unknown(whole=int() as by))):
+            pass
+        case _:
+            return None
+    if by <= 0 or not left.type.integer:
+        return None
+    return ir.Binary(op, ir.Binary("*", left.expr, ir.Const(by)), whole)
 
 
 def _shifts_out(op: str, type_: CType, amount: ir.Expr) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from warplint.dialects import asm as asm_dialect
 from warplint.program import aggregates, designators, expr, ir, lookup, places
 from warplint.program.arith import convert, unknown
-from warplint.program.ctypes import BOOL, UNKNOWN, VOID, CType
+from warplint.program.ctypes import BOOL, UNKNOWN, VOID, CType, component_name, vector
 from warplint.program.scope import ZERO, Ctx, LocalPlace, Scope, Typed, Value, ready
 from warplint.program.unit import Build
 from warplint.source import Span
@@ -63,7 +63,8 @@ def assembly(build: Build, node: ast.Asm, ctx: Ctx) -> Typed:
         made.append(operation(build, op, node.span, ctx, inner, op.mnemonic))
     if ctx.out is not None:
         for what in result.unknown:
-            ctx.out.append(ir.Opaque(here, f"inline assembly with `{what}`, which is not understood"))
+            reason = f"inline assembly with `{what}`, which is not understood"
+            ctx.out.append(ir.Opaque(here, reason, what=what, is_asm=True))
         if (result.exits or result.traps) and not any(op.name == "thread.exit" for op in result.ops):
             ctx.out.append(ir.Exit(here, result.traps and not result.exits))
     outputs(build, node, result, ctx, inner)
@@ -79,8 +80,7 @@ def operation(
     """
     local = "cta" not in op.operands  # an access to another CTA's shared memory stays an operation
     if op.name == "ld" and op.predicate is None and "src" in op.operands and local:
-        pointer = expr.value(build, op.operands["src"], inner)
-        return Typed(ir.Load(pointer.expr, "other"), UNKNOWN)
+        return PlainLoad(lambda: expr.value(build, op.operands["src"], inner).expr, op)  # type: ignore[return-value]
     if ctx.out is None:
         return None
     predicate: ir.Expr | None = None
@@ -100,8 +100,10 @@ def operation(
         width = trees.get("bytes")
         pointer = expr.deferred(build, trees["dst"], inner)
         value = expr.deferred(build, trees["value"], inner) if "value" in trees else ready(ir.Unknown("stored data"))
+        words = tuple(expr.deferred(build, tree, inner) for tree in stored_words(op))
         bytes_ = width.value if isinstance(width, ast.Num) else None
-        guarded(ctx, site, predicate, ir.Store(site, pointer, value, bytes_, space=space(op)), spelling)
+        stmt = ir.Store(site, pointer, value, bytes_, space=space(op), words=words)
+        guarded(ctx, site, predicate, stmt, spelling)
         return None
     made = ir.Operation(
         name=op.name,
@@ -136,6 +138,37 @@ def guarded(ctx: Ctx, site: Span, predicate: ir.Expr | None, stmt: ir.Stmt, text
         )
 
 
+def stored_words(op: asm_dialect.AsmOp) -> list[ast.Expr]:
+    """The values of a vector store, lowest address first; empty for any other."""
+    return [tree for role, tree in op.operands.items() if role.startswith("value.")]
+
+
+class PlainLoad:
+    """The results of a plain load: `result_of` asks for them when a value is needed."""
+
+    __slots__ = ("each", "pointer")
+
+    def __init__(self, pointer: Callable[[], ir.Expr], op: asm_dialect.AsmOp) -> None:
+        self.pointer = pointer
+        total = op.operands.get("bytes")
+        parts = op.mnemonic.split(".")
+        count = next((int(part[1:]) for part in parts if part[:1] == "v" and part[1:].isdigit()), 1)
+        self.each = (total.value or 0) // count if isinstance(total, ast.Num) else 0
+        """Bytes of one result; 0 when that is not known."""
+
+    def typed(self, output: str) -> Typed:
+        """One result as an expression: the elements of a vector lie one behind the other (PTX ISA 6.4.2.2)."""
+        pointer = self.pointer()
+        number = output.partition(".")[2]
+        if number.isdigit() and self.each:
+            pointer = ir.Binary("+", pointer, ir.Const(int(number) * self.each))
+        return Typed(ir.Load(pointer, WORDS.get(self.each, "other")), UNKNOWN)
+
+
+WORDS = {1: "i8", 2: "i16", 4: "i32", 8: "i64"}
+"""Types of the results of a plain load by their size; where it goes tells the sign."""
+
+
 def result_of(made: ir.Operation | Typed | None, output: str, type_: CType) -> Typed:
     """What an operation delivers under a name."""
     if made is None:
@@ -143,7 +176,7 @@ def result_of(made: ir.Operation | Typed | None, output: str, type_: CType) -> T
     if isinstance(made, Typed):
         return made
     if not isinstance(made, ir.Operation):
-        return made.typed()
+        return made.typed(output)
     return Typed(ir.OpValue(made, output), type_)
 
 
@@ -193,7 +226,15 @@ def receive(build: Build, target: ast.Expr, make: Callable[[], Typed], site: Spa
         return
     before_write(build, ctx)
     if not found.type.scalar and found.type != UNKNOWN:
-        aggregates.invalidate(build, ctx, found, site, "a result of inline assembly")
+        parts = vector(found.type.name) if build.unit.is_amd else None
+        if parts is None or parts[1] < 2:
+            aggregates.invalidate(build, ctx, found, site, "a result of inline assembly")
+            return
+        for number in range(parts[1]):  # each component is what the instruction brought, and not there before it ended
+            component = places.member(build, found, component_name(number))
+            item = ir.Const(number)
+            brought = ir.Deferred(lambda item=item: ir.Pure("component", (make().expr, item), True))
+            places.write(build, ctx, component, brought, site)
         return
     type_ = found.type
     places.write(build, ctx, found, ir.Deferred(lambda: convert(make(), type_).expr), site)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from warplint.dialects.name_rows import Code
 from warplint.program import (
     asmops,
     body,
@@ -38,8 +41,9 @@ from warplint.program.scope import (
     TypeAlias,
     Typed,
 )
-from warplint.program.typetable import ctype
+from warplint.program.typetable import ctype, template_type
 from warplint.program.unit import Build, Unit
+from warplint.source import Span
 from warplint.syntax import ast, parse_expression, parse_statements
 
 assembly = asmops.assembly
@@ -67,6 +71,11 @@ def call(build: Build, node: ast.Call, ctx: Ctx) -> Typed:
 
 def _named(build: Build, node: ast.Call, fn: ast.Name, ctx: Ctx) -> Typed:
     unit, name = build.unit, fn.id.removeprefix("::")
+    head, colons, last = name.rpartition("::")
+    if colons and isinstance(policy := ctx.scope.find(head, ctx.at), TemplateArgument):
+        owner = template_type(build, policy)
+        if owner.name in unit.records:  # `Policy::f()` with a class for a template parameter
+            name = f"{owner.name}::{last}"
     binding = ctx.scope.find(name, ctx.at)
     if isinstance(binding, MacroArgument):
         if isinstance(binding.expr, ast.Name):
@@ -96,6 +105,9 @@ def _named(build: Build, node: ast.Call, fn: ast.Name, ctx: Ctx) -> Typed:
     functions = _functions(unit, name)
     if functions and builtins.harmless(name) and not any(inline.suits(build, fn, node.args, ctx) for fn in functions):
         functions = []  # `min(half, half)` of the file leaves `min(int, int)` to the built-in one
+    if functions and inline.choose(build, functions, node.args, ctx) in ctx.frame.active:
+        if builtins.harmless(name) or named.find(unit, name, len(node.args)) is not None:
+            functions = []  # `min(vec3, vec3)` and `atomicAdd(half*, half)` of the file are made of the built-in ones
     if functions:
         chosen = inline.choose(build, functions, node.args, ctx)
         of = _owner(build, name, chosen, ctx)
@@ -107,7 +119,7 @@ def _named(build: Build, node: ast.Call, fn: ast.Name, ctx: Ctx) -> Typed:
     known = library.builtin(build, last, node, targs, ctx)
     if known is not None:
         return known
-    row = named.find(unit, name, len(node.args))
+    row = named.find(unit, _unaliased(build, name, ctx), len(node.args))
     if row is not None:
         return named.call(build, name, row, node.args, targs, node.span, ctx)
     if node.args:
@@ -115,6 +127,18 @@ def _named(build: Build, node: ast.Call, fn: ast.Name, ctx: Ctx) -> Typed:
         if related is not None:
             return related
     return undefined.unknown_callee(build, name, node, ctx)
+
+
+def _unaliased(build: Build, name: str, ctx: Ctx) -> str:
+    """`Barrier::init` with the `using Barrier = ...` of the function's own scope in place."""
+    owner, colons, last = name.rpartition("::")
+    if not colons or "::" in owner:
+        return name
+    binding = ctx.scope.find(owner, ctx.at)
+    if not isinstance(binding, TypeAlias | TemplateArgument):
+        return name
+    type_ = ctype(build, ast.TypeName(owner), ctx)
+    return name if type_ == UNKNOWN or type_.pointer or type_.name == owner else f"{type_.name}::{last}"
 
 
 def _of_first_argument(build: Build, name: str, node: ast.Call, targs: tuple[ast.Expr, ...], ctx: Ctx) -> Typed | None:
@@ -168,30 +192,9 @@ def expansion(unit: Unit, macro: ast.Macro) -> ast.Expr | None:
 
 
 def _macro(build: Build, macro: ast.Macro, node: ast.Call, ctx: Ctx) -> Typed:
-    frame = ctx.frame
-    if macro in frame.active or frame.depth >= MAX_MACRO:
+    if macro in ctx.frame.active or ctx.frame.depth >= MAX_MACRO:
         return unknown(f"macro `{macro.name}`")
-    scope = Scope(ctx.scope)
-    params = macro.params or ()
-    for i, name in enumerate(params):
-        if i < len(node.args) and not name.endswith("..."):
-            scope.declare(name, MacroArgument(node.args[i], Ctx(ctx.scope, frame, None, ctx.at, ctx.ops)))
-    inner_frame = Frame(
-        name=macro.name,
-        label=frame.label,
-        outer=frame.outer or node.span,
-        chain=frame.chain,
-        depth=frame.depth + 1,
-        result=frame.result,
-        straight=frame.straight,
-        foreign=True,
-        switches=frame.switches,
-        active=(*frame.active, macro),
-        base=ctx.scope,
-        spelling=frame.spelling or macro.name,
-        kernel=frame.kernel,
-    )
-    inner = Ctx(scope, inner_frame, ctx.out, ctx.at)
+    inner = _replaced(macro.name, macro, dict(zip(macro.params or (), node.args, strict=False)), node.span, ctx)
     tree = expansion(build.unit, macro)
     if tree is not None:
         return expr.value(build, tree, inner)
@@ -201,7 +204,48 @@ def _macro(build: Build, macro: ast.Macro, node: ast.Call, ctx: Ctx) -> Typed:
     if ctx.out is None:
         return unknown(f"macro `{macro.name}`")
     if "#" in text:
-        ctx.out.append(ir.Opaque(frame.outer or node.span, f"macro `{macro.name}` pastes tokens and is not expanded"))
+        site = ctx.frame.outer or node.span
+        ctx.out.append(ir.Opaque(site, f"macro `{macro.name}` pastes tokens and is not expanded"))
         return Typed(ZERO, VOID)
     body.statements(build, parse_statements(text + ";", node.span), inner, tail=False)
     return Typed(ZERO, VOID)
+
+
+def expanded(
+    build: Build, name: str, code: Code, args: Sequence[ast.Expr], targs: Sequence[ast.Expr], span: Span, ctx: Ctx
+) -> Typed:
+    """The call of a helper that a table describes as C++: its statements, then its value."""
+    if code in ctx.frame.active or ctx.frame.depth >= MAX_MACRO or (code.body and ctx.out is None):
+        return unknown(f"the result of `{name}`")
+    given = dict(zip(code.params, args, strict=False)) | {f"t{i}": targ for i, targ in enumerate(targs)}
+    inner = _replaced(name, code, given, span, ctx)
+    for i, arg in enumerate(args):
+        inner.scope.declare(f"T{i}", TypeAlias(lambda arg=arg: expr.type_of(build, arg, ctx)))
+    if code.body:
+        body.statements(build, parse_statements(code.body + ";", span), inner, tail=False)
+    return expr.value(build, parse_expression(code.value, span), inner) if code.value else Typed(ZERO, VOID)
+
+
+def _replaced(name: str, what: object, arguments: Mapping[str, ast.Expr], span: Span, ctx: Ctx) -> Ctx:
+    """Where a text is expanded in place of a call: names of parameters stand for the arguments."""
+    frame = ctx.frame
+    scope = Scope(ctx.scope)
+    for parameter, argument in arguments.items():
+        if not parameter.endswith("..."):
+            scope.declare(parameter, MacroArgument(argument, Ctx(ctx.scope, frame, None, ctx.at, ctx.ops)))
+    inner = Frame(
+        name=name,
+        label=frame.label,
+        outer=frame.outer or span,
+        chain=frame.chain,
+        depth=frame.depth + 1,
+        result=frame.result,
+        straight=frame.straight,
+        foreign=True,
+        switches=frame.switches,
+        active=(*frame.active, what),
+        base=ctx.scope,
+        spelling=frame.spelling or name,
+        kernel=frame.kernel,
+    )
+    return Ctx(scope, inner, ctx.out, ctx.at)

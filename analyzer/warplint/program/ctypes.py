@@ -35,6 +35,7 @@ _SPELLED: dict[str, str] = {
     "fp8_e4_t": "f8", "fp8_e5_t": "f8", "__nv_fp8_storage_t": "u8", "__int128": "i128", "unsigned __int128": "u128",
     "__int128_t": "i128", "__uint128_t": "u128", "wchar_t": "i32", "char16_t": "u16", "char32_t": "u32",
     "clock_t": "i64", "lane_mask_t": "u64", "hipEvent_t": "u64", "cudaStream_t": "u64", "hipStream_t": "u64",
+    "GmmaDescriptor": "u64", "Tcgen05SMemDescriptor": "i64",
 }  # fmt: skip
 
 OPAQUE_SIZES: dict[str, tuple[int, int]] = {
@@ -172,10 +173,16 @@ class Layout(Struct, frozen=True):
     """Members share storage: a union, or a record with bit-fields."""
 
 
+def component_name(position: int) -> str:
+    """A component of a vector: x, y, z, w, and beyond four as Clang writes them (`s4` ... `sf`)."""
+    return "xyzw"[position] if position < 4 else f"s{position:x}"
+
+
 def vector_layout(element: str, width: int) -> Layout:
     """Layout of a CUDA vector type."""
     size = SIZES[element]
-    fields = {name: Field(name, CType(element), i * size) for i, name in enumerate("xyzw"[:width])}
+    names = [component_name(i) for i in range(width)]
+    fields = {name: Field(name, CType(element), i * size) for i, name in enumerate(names)}
     return Layout(fields, size * width, size * width if width != 3 else size)
 
 

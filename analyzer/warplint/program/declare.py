@@ -99,8 +99,9 @@ def declare(build: Build, item: ast.Declarator, ctx: Ctx, span: Span) -> None:
         return
     init = item.init
     site = ctx.frame.outer or span
-    if init is not None and isinstance(init.expr, ast.Lambda):
-        bind(build, ctx, item.name, Closure(init.expr, ctx.later(build.clock)))
+    kept = parameters.held_lambda(init.expr) if init is not None else None
+    if kept is not None:
+        bind(build, ctx, item.name, Closure(kept, ctx.later(build.clock)))
         return
     type_ = declared_type(build, item, ctx)
     if item.type.reference and init is not None:

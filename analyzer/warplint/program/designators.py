@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from warplint.program import expr, lookup, methods, places
+from warplint.program import expr, inline, lookup, methods, places
 from warplint.program.arith import convert, is_address, unknown
 from warplint.program.ctypes import CType
-from warplint.program.scope import Ctx, Local, LocalPlace, MemPlace, Place, Typed
+from warplint.program.scope import Closure, Ctx, Local, LocalPlace, MemPlace, Place, Typed
 from warplint.program.typetable import ctype
 from warplint.program.unit import MAX_DEPTH, Build
 from warplint.syntax import ast
@@ -43,6 +43,10 @@ def _name(build: Build, node: ast.Name, ctx: Ctx) -> Place | Typed:
 
 
 def _index(build: Build, node: ast.Index, ctx: Ctx) -> Place | Typed:
+    if isinstance(node.base, ast.Name):
+        binding = ctx.scope.find(node.base.id, ctx.at)
+        if isinstance(binding, Closure):  # an object whose index calls a function (`parameters.INDEX_CALLS`)
+            return inline.closure(build, binding.node, binding.ctx, (node.index,), node.span, ctx.into(None))
     base = designate(build, node.base, ctx)
     if isinstance(base, Typed):
         inner = None if base.type.pointer or is_address(base.expr) else base.place

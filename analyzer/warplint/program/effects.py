@@ -173,7 +173,7 @@ def _of_name(unit: Unit, name: str) -> int:
     if name in builtins.CLOCKS or name in named.GROUPS:
         return NONE
     row = named.find(unit, name)
-    if row is not None and not row.ops and not row.writes:
+    if row is not None and row.plain:
         return NONE
     return MATTERS
 
@@ -194,7 +194,7 @@ def _text_effect(unit: Unit, text: str) -> int:
         if word in _ASM or word in ("return", "__syncthreads"):
             return MATTERS
         row = named.find(unit, word)
-        if row is not None and (row.ops or row.writes):
+        if row is not None and not row.plain:
             return MATTERS
     return MATTERS if _WRITE.search(data) else NONE
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from warplint.dialects.leaf import Computed, OpOutput, SpecialReg
+from warplint.patterns import late
 from warplint.program import aggregates, arith, calls, inline, ir, lookup, methods, named, places
 from warplint.program.arith import convert, is_address, select, truth, unknown
 from warplint.program.ctypes import BOOL, FLOAT, INT, U64, UINT, UNKNOWN, CType, scalar_name
@@ -86,9 +87,13 @@ def deferred(build: Build, node: ast.Expr | ast.Lazy, ctx: Ctx, type_: CType | N
 
 
 # --------------------------------------------------------------------------------------------- simple operators
+_WHOLE = late(r"(\d{1,6})\.0*[fF]?")
+
+
 def _num(build: Build, node: ast.Num, ctx: Ctx) -> Typed:
     if node.value is None:
-        return unknown("a floating-point literal", FLOAT, uniform=True)
+        written = _WHOLE.fullmatch(build.unit.source.text(node.span))
+        return Typed(ir.Unknown("a floating-point literal", True, whole=int(written[1]) if written else None), FLOAT)
     type_ = UINT if node.unsigned else INT
     if node.bits > 32:
         type_ = U64 if node.unsigned else CType("i64")

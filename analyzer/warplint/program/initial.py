@@ -47,8 +47,9 @@ def initialise(build: Build, ctx: Ctx, place: Place, init: ast.Expr | None, site
         return
     if items is None and init is not None:
         held = expr.value(build, init, ctx)
-        if held.type == type_ or type_.name not in build.unit.records:
-            aggregates.copy(build, ctx, place, held.place if held.type == type_ else None, site, True) if layout(
+        same = aggregates.same_class(held.type, type_)
+        if same or type_.name not in build.unit.records:
+            aggregates.copy(build, ctx, place, held.place if same else None, site, True) if layout(
                 build, type_
             ) is not None else aggregates.invalidate(build, ctx, place, site, "an object whose value is not known")
             return
@@ -57,7 +58,7 @@ def initialise(build: Build, ctx: Ctx, place: Place, init: ast.Expr | None, site
     constructors = build.unit.functions.get(f"{type_.name}::{calls.strip_namespace(type_.name)}")
     if len(items) == 1 and constructors:
         copied = expr.value(build, items[0], ctx.into(None))
-        if copied.type == type_ and copied.place is not None:
+        if aggregates.same_class(copied.type, type_) and copied.place is not None:
             aggregates.copy(build, ctx, place, copied.place, site, True)
             return
     table = layout(build, type_)
@@ -76,6 +77,9 @@ def initialise(build: Build, ctx: Ctx, place: Place, init: ast.Expr | None, site
         for name, default in defaults.items():
             initialise(build, ctx, places.member(build, place, name), default, site)
         chosen = inline.choose(build, constructors, items, ctx)
+        if len(chosen.params) < len(items):  # it is made in a way that is not seen here
+            aggregates.invalidate(build, ctx, place, site, f"an object of type `{type_.name}`")
+            return
         inline.invoke(build, chosen, items, site, ctx, place)
         return
     for i, name in enumerate(table.fields):

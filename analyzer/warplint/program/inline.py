@@ -66,6 +66,8 @@ def suits(build: Build, fn: ast.Function, args: Sequence[ast.Expr], ctx: Ctx) ->
         given, wanted = expr.type_of(build, arg, ctx), ctype(build, param.type, ctx)
         if given.integer and not wanted.integer:
             return False
+        if given.scalar and not (wanted.scalar or wanted.pointer or wanted == UNKNOWN):
+            return False
     return True
 
 

@@ -156,8 +156,14 @@ class Unknown(Expr, frozen=True):
     reason: str
     uniform: bool = False
     """True when it is the same for all threads of the grid whatever it is (a template argument, a host constant)."""
+    adding: Store | None = None
+    """The atomic addition that found it in memory: counters hand out one number after the other."""
+    whole: int | None = None
+    """The value of a floating-point literal without a fraction (`32.f`)."""
 
 
+FOUND = "what `atomic"
+"""How the reason of an `Unknown` begins that is what an atomic operation found in memory."""
 UNDEFINED = " is not defined in this file"
 """How the reason of a name's `Unknown` ends where the file does not define the name."""
 
@@ -239,6 +245,8 @@ class Store(Stmt, frozen=True):
     volatile: bool = False
     space: str = ""
     """`shared` or `global` when the instruction says so, else empty (the pointer tells)."""
+    words: tuple[Deferred, ...] = ()
+    """A vector store: the value of each element, lowest address first (`value` is unknown then)."""
 
 
 class Read(Stmt, frozen=True):
@@ -317,6 +325,9 @@ class Opaque(Stmt, frozen=True):
 
     reason: str
     writes: tuple[Symbol, ...] = ()
+    what: str = ""
+    """The unknown callee or mnemonic itself; empty when it is neither."""
+    is_asm: bool = False
 
 
 # ------------------------------------------------------------------------------------------------- kernels
@@ -339,6 +350,8 @@ class LaunchInfo(Struct, frozen=True):
     """Dynamic shared memory in bytes, one element."""
     min_blocks: int | None = None
     max_registers: int | None = None
+    max_threads: int | None = None
+    """The first argument of `__launch_bounds__`, as the device's compiler reads it."""
     cooperative: bool | None = None
     """From host launches in the same file: True cooperative, False plain, None no launch seen."""
     wave: int = 0
@@ -348,8 +361,14 @@ class LaunchInfo(Struct, frozen=True):
 
     @property
     def warp_size(self) -> int:
-        """32, or 64 for AMD gfx9 (CDNA); what the source tells comes before what the target usually has."""
-        return self.wave or (64 if self.arch.startswith("gfx9") else 32)
+        """32, or 64 for AMD up to gfx9 (CDNA); what the source tells comes before what the target usually has."""
+        return self.known_wave or 32
+
+    @property
+    def known_wave(self) -> int:
+        """Lanes of a wave of an AMD target, 0 where neither the source nor the target tells."""
+        generation = self.arch[3:-2] if self.arch.startswith("gfx") else ""
+        return self.wave or (0 if not generation.isdecimal() else 64 if int(generation) < 10 else 32)
 
     @property
     def threads(self) -> int | None:
@@ -362,6 +381,16 @@ class LaunchInfo(Struct, frozen=True):
         return total
 
 
+class Differing(Struct, frozen=True):
+    """A constant with one value in host code and another in device code (`#if defined(__HIP_DEVICE_COMPILE__)`)."""
+
+    name: str
+    host: int
+    device: int
+    in_kernel: bool
+    """The kernel names it, or a helper that it calls."""
+
+
 class HostLaunch(Struct, frozen=True, eq=False):
     """A launch of this kernel seen in the file, with what could be evaluated."""
 
@@ -371,6 +400,12 @@ class HostLaunch(Struct, frozen=True, eq=False):
     block: tuple[int, ...] | None
     smem: int | None
     span: Span
+    device_block: tuple[int, ...] | None = None
+    """The block that the same text means with the values that names have in device code; None: not known."""
+    device_smem: int | None = None
+    """The shared memory, likewise."""
+    differing: tuple[Differing, ...] = ()
+    """Constants that the launch or its function names and that are others in device code."""
 
 
 class Incomplete(Struct, frozen=True):

@@ -6,11 +6,12 @@ import re
 from collections.abc import Sequence
 
 from warplint.patterns import late
-from warplint.program import expr, ir
+from warplint.program import expr, ir, passes
 from warplint.program.arith import unknown
-from warplint.program.ctypes import strip_namespace
-from warplint.program.scope import Ctx, Frame, Scope, Value
+from warplint.program.ctypes import INT, scalar_name, strip_namespace
+from warplint.program.scope import Ctx, Frame, Scope, Typed, Value
 from warplint.program.unit import Build, Unit, file_ctx
+from warplint.source import Span
 from warplint.syntax import ast, parse_expression
 
 _PADDED = 3
@@ -23,16 +24,19 @@ MAX_THREADS = 1024
 """Threads of one block, on all hardware."""
 
 
-def host_scope(build: Build, name: str) -> Ctx:
-    """The constants of a host function, so that names in its launches resolve."""
+def host_scope(build: Build, name: str, wave: int = 0) -> Ctx:
+    """The constants of a host function, so that names in its launches resolve; `wave`: what `warpSize` is there."""
     unit = build.unit
     ctx = file_ctx(unit)
+    if wave:
+        ctx = Ctx(Scope(unit.scope), ctx.frame, None)
+        ctx.scope.declare("warpSize", Value(lambda: Typed(ir.Const(wave), INT)))
     functions = unit.functions.get(name) or unit.functions.get(strip_namespace(name)) or []
     hosts = [fn for fn in functions if not fn.specifiers & {"__global__", "__device__"} or "__host__" in fn.specifiers]
     if not hosts:
         return ctx
     fn = hosts[0]
-    scope = Scope(unit.scope)
+    scope = Scope(ctx.scope)
     inner = Ctx(scope, Frame(fn.name), None)
     for param in fn.params:
         if param.name:
@@ -62,11 +66,8 @@ def host_scope(build: Build, name: str) -> Ctx:
 def _host_value(build: Build, declared: ast.Declarator, ctx: Ctx, text: bytes) -> Value:
     """A host local: its initial value, unless it is assigned again."""
     name = re.escape(declared.name.encode())
-    writes = len(
-        re.findall(
-            rb"(?<![.\w>])%s\s*(?:\.\s*\w+\s*)?(?:[-+*/]?=(?!=)|\+\+|--)|(?:\+\+|--)\s*%s\b" % (name, name), text
-        )
-    )
+    assigned = rb"(?<![.\w>])%s\s*(?:\.\s*\w+\s*)?(?:[-+*/]?=(?!=)|\+\+|--)" % name
+    writes = len(re.findall(assigned + rb"|(?:\+\+|--|[(,]\s*&)\s*%s\b" % name, text))
     init = declared.init
     own = int(init is not None and build.unit.source.data[init.span.start : init.span.start + 1] not in (b"(", b"{"))
     if init is None or writes > own:
@@ -131,15 +132,19 @@ def _declaration(build: Build, name: str, ctx: Ctx) -> ast.Declarator | None:
     return build.unit.globals.get(name)
 
 
-def host_launches(build: Build, kernel: str) -> tuple[ir.HostLaunch, ...]:
-    """Launches of a kernel in this file."""
-    unit = build.unit
+def host_launches(build: Build, kernel: str, mentions: bytes = b"") -> tuple[ir.HostLaunch, ...]:
+    """Launches of a kernel in this file, as host code means them; `mentions` is the text that the kernel reaches."""
+    device, unit = build, build.unit
     plain = strip_namespace(kernel)
     found: list[ir.HostLaunch] = []
-    for launch in unit.file.launches:
+    twice = unit.host if b"<<<" in unit.source.data or b"Launch" in unit.source.data else None
+    wave = passes.HOST_WAVE if passes.width(unit) and b"warpSize" in unit.source.data else 0
+    for launch in unit.file.launches if twice is None else twice("").file.launches:
         if strip_namespace(launch.kernel) != plain:
             continue
-        ctx = host_scope(build, launch.function)
+        if twice is not None:
+            build = Build(twice(launch.function), budget=device.budget, limit=device.limit)
+        ctx = host_scope(build, launch.function, wave)
         smem = (
             expr.constant(build, launch.smem, ctx)
             if launch.smem is not None
@@ -150,7 +155,9 @@ def host_launches(build: Build, kernel: str) -> tuple[ir.HostLaunch, ...]:
             and b"LaunchAttributeCooperative" in unit.source.data
         )
         grid, block = extents(build, launch.grid, ctx), extents(build, launch.block, ctx)
-        found.append(ir.HostLaunch(launch.api, cooperative, grid, block, smem, launch.span))
+        made = ir.HostLaunch(launch.api, cooperative, grid, block, smem, launch.span)
+        alike = build is device and not wave
+        found.append(made if alike else passes.compared(build, device, launch, made, mentions))
     return tuple(found)
 
 
@@ -164,10 +171,15 @@ def template_arguments(unit: Unit, fn: ast.Function) -> list[list[ast.Expr]]:
         if fn.span.start <= match.start() < fn.name_span.start:
             continue
         parts = match[1].decode("utf-8", "replace").split(",")
-        found.append([parse_expression(part.strip(), fn.name_span) for part in parts])
+        found.append([_argument(part.strip(), fn.name_span) for part in parts])
         if len(found) >= 16:
             break
     return found
+
+
+def _argument(text: str, span: Span) -> ast.Expr:
+    """A template argument: an expression, or the name of a type (`float` is a keyword and no expression)."""
+    return ast.Name(span, text) if scalar_name(text) is not None else parse_expression(text, span)
 
 
 def facts(
@@ -192,6 +204,7 @@ def facts(
         smem=smem,
         min_blocks=bounds[1] if len(bounds) > 1 else None,
         max_registers=registers[0] if registers else None,
+        max_threads=bounds[0] if bounds else None,
         cooperative=cooperative,
         expect=tuple(options.expect),
     )

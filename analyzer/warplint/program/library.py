@@ -57,6 +57,8 @@ def builtin(build: Build, name: str, node: ast.Call, targs: tuple[ast.Expr, ...]
         return places.load(build, places.deref(build, pointer))
     if name in builtins.STORES and len(args) == 2:
         return _store(build, args[0], args[1], node.span, ctx)
+    if name in ("__builtin_amdgcn_mbcnt_lo", "__builtin_amdgcn_mbcnt_hi") and len(args) == 2:
+        return _lanes_below(build, name, args, ctx)
     if name in builtins.CLOCKS:
         return Typed(ir.Special("clock"), CType("i64"))
     if name in builtins.TRAPS:
@@ -84,6 +86,22 @@ def builtin(build: Build, name: str, node: ast.Call, targs: tuple[ast.Expr, ...]
     return None
 
 
+def _lanes_below(build: Build, name: str, args: tuple[ast.Expr, ...], ctx: Ctx) -> Typed:
+    """`mbcnt_lo`, `mbcnt_hi`: the bits of a mask (of lanes 0 to 31, or 32 to 63) below this lane, and a number added.
+
+    With all bits set in both they count the lane itself, which is how its number is asked for.
+    """
+    mask, added = (expr.value(build, arg, ctx).expr for arg in args)
+    if not isinstance(mask, ir.Const) or mask.value & 0xFFFFFFFF != 0xFFFFFFFF:
+        return Typed(ir.Pure(name, (mask, added, ir.Special("laneid")), True), UINT)
+    lane, half = ir.Special("laneid"), ir.Const(32)
+    low = ir.Binary("min", lane, half)
+    if name.endswith("hi") and added == low:
+        return Typed(lane, UINT)
+    below = low if name.endswith("lo") else ir.Binary("-", lane, low)
+    return Typed(below if added == ZERO else ir.Binary("+", below, added), UINT)
+
+
 def _pure(name: str, values: tuple[Typed, ...]) -> Typed:
     """A mathematical function: small integer ones are evaluated, the rest is a value of its arguments."""
     found = tuple(item.expr for item in values)
@@ -106,7 +124,12 @@ def _group_type(name: str, targs: tuple[ast.Expr, ...]) -> str:
         return "cg::thread_block"
     if name == "tiled_partition" and targs and isinstance(targs[0], ast.Num):
         return f"cg::tile<{targs[0].value}>"
-    return {"this_grid": "cg::grid_group", "this_cluster": "cg::cluster_group"}.get(name, "cg::group")
+    known = {
+        "this_grid": "cg::grid_group",
+        "this_cluster": "cg::cluster_group",
+        "coalesced_threads": "cg::coalesced_group",
+    }
+    return known.get(name, "cg::group")
 
 
 def _extreme(build: Build, op: str, args: tuple[ast.Expr, ...], ctx: Ctx) -> Typed:
@@ -128,16 +151,19 @@ def _atomic(build: Build, name: str, args: tuple[ast.Expr, ...], span: Span, ctx
     pointer = expr.value(build, args[0], ctx)
     values = [expr.value(build, arg, ctx) for arg in args[1:]]
     type_ = pointer.type.pointee if pointer.type.pointer else UNKNOWN
+    found = unknown(f"what `{name}` found in memory", type_)
     if ctx.out is not None:
         calls.before_write(build, ctx)
         site = ctx.frame.outer or span
         place = places.deref(build, pointer)
         if isinstance(place, MemPlace):
             new = values[0].expr if values and "Exch" in name else ir.Unknown(f"the result of `{name}`")
-            ctx.out.append(ir.Store(site, ready(place.pointer), ready(new), size_of(build, type_), True))
-        else:
-            aggregates.invalidate(build, ctx, place, site, f"updated by `{name}`")
-    return unknown(f"what `{name}` found in memory", type_)
+            stmt = ir.Store(site, ready(place.pointer), ready(new), size_of(build, type_), True)
+            ctx.out.append(stmt)
+            adding = stmt if name.startswith(("atomicAdd", "atomicInc")) else None
+            return Typed(ir.Unknown(f"what `{name}` found in memory", False, adding), type_)
+        aggregates.invalidate(build, ctx, place, site, f"updated by `{name}`")
+    return found
 
 
 def _memory_copy(build: Build, name: str, args: tuple[ast.Expr, ...], span: Span, ctx: Ctx) -> Typed:

@@ -16,8 +16,10 @@ from warplint.source import SourceFile
 from warplint.syntax import ast, parse
 
 _AMD_TEXT = late(rb"__builtin_amdgcn_|hip/hip_runtime|hipLaunchKernelGGL|__HIP_PLATFORM_AMD__|<hip/")
+_SEMICOLON = late(rb"\s*;")
+_BLANK_TEXT = late(rb"[^\r\n]")
 _LINEAR_RANK = late(rb"\bblockDim\b|%ntid|hipBlockDim")
-_FRAGMENT_HEAD = b'extern "C" __global__ void fragment() {'
+_FRAGMENT_HEAD = b'extern "C" __global__ void fragment() {\n'
 
 
 class Module(Struct, frozen=True):
@@ -25,6 +27,8 @@ class Module(Struct, frozen=True):
 
     kernels: tuple[ir.Kernel, ...]
     incomplete: tuple[ir.Incomplete, ...] = ()
+    source: SourceFile = SourceFile("", b"")
+    """What all places in it are offsets of: the file, or an excerpt in its frame."""
 
 
 def lower(file: ast.File, source: SourceFile, options: Options | None = None) -> Module:
@@ -34,40 +38,66 @@ def lower(file: ast.File, source: SourceFile, options: Options | None = None) ->
     it is True): a pasted excerpt.
     """
     options = options or Options()
-    kernels = [fn for fn in file.functions if "__global__" in fn.specifiers]
-    if not kernels and (options.fragment or (options.fragment is None and not file.functions)):
-        if source.data.strip() and options.fragment is not False:
-            return _fragment(source, options)
+    own = source.own
+    functions = [fn for fn in file.functions if fn.span.start < own]
+    kernels = [fn for fn in functions if "__global__" in fn.specifiers]
+    if not kernels and (options.fragment or (options.fragment is None and not functions)):
+        if source.data[:own].strip() and options.fragment is not False:
+            return _fragment(file, source, options)
     units = Units(file, source, options, _is_amd(file, source, options))
     lowered = tuple(_bounded(units.of(fn), fn) for fn in kernels)
     inside = [(fn.span.start, fn.span.end) for fn in kernels]
     notes = tuple(
         ir.Incomplete(gap.reason, gap.span)
         for gap in file.gaps
-        if not any(start <= gap.span.start < end for start, end in inside)
+        if gap.span.start < own and not any(start <= gap.span.start < end for start, end in inside)
     )
-    return Module(lowered, notes)
+    return Module(lowered, notes, source)
 
 
-def _fragment(source: SourceFile, options: Options) -> Module:
-    """An excerpt as the body of a kernel: a head is put before its first line, so that lines stay what they are."""
-    wrapped = SourceFile(source.path, _FRAGMENT_HEAD + source.data + b"\n}")
+def _fragment(parsed: ast.File, source: SourceFile, options: Options) -> Module:
+    """An excerpt as the body of a kernel. What can only stand outside of one (functions, classes) is put in front."""
+    own = SourceFile(source.path, source.data[: source.own])
+    text = bytearray(own.data)
+    outside = bytearray(_BLANK_TEXT.sub(b" ", own.data))
+    for item in (*parsed.functions, *parsed.records):
+        start, end = item.span.start, item.span.end
+        ending = _SEMICOLON.match(own.data, end)
+        end = ending.end() if ending is not None else end
+        if end <= len(text) and text[start:end].strip():
+            outside[start:end] = own.data[start:end]
+            text[start:end] = _BLANK_TEXT.sub(b" ", own.data[start:end])
+    begin = 0
+    front = b""
+    if outside.strip():
+        front = bytes(outside) + b"\n"
+        begin = len(front)
+    begin += len(_FRAGMENT_HEAD)
+    data = front + _FRAGMENT_HEAD + bytes(text) + b"\n}"
+    pieces = ((begin, begin + len(text), 0), (0, len(front), 0))
+    wrapped = SourceFile(source.path, data, origin=own, pieces=pieces)
     file = parse(wrapped)
     units = Units(file, wrapped, options, _is_amd(file, wrapped, options))
     kernels = [fn for fn in file.functions if "__global__" in fn.specifiers]
     if not kernels:
-        return Module((), (ir.Incomplete("no kernel was found in this file"),))
-    return Module(tuple(kernel(units.of(fn), fn, fragment=True) for fn in kernels))
+        return Module((), (ir.Incomplete("no kernel was found in this file", None),), wrapped)
+    return Module(tuple(kernel(units.of(fn), fn, fragment=True) for fn in kernels), (), wrapped)
+
+
+_CUDA_HEADER = late(r"cuda(?:_\w+)?\.h|cuda/.*|mma\.h|cub/.*")
+"""Only CUDA has them: a file that includes one besides HIP's is written for both, and is read as CUDA."""
 
 
 def _is_amd(file: ast.File, source: SourceFile, options: Options) -> bool:
     """The file is compiled by AMD's compiler, as far as its name, its includes and its text tell."""
-    return (
-        source.path.endswith((".hip", ".hip.cpp"))
-        or options.arch.startswith("gfx")
-        or any("hip/" in name for name in file.includes)
-        or (not options.arch and _AMD_TEXT.search(source.data) is not None and b"cuda_runtime" not in source.data)
-    )
+    data = source.data[: source.own]
+    if source.path.endswith((".hip", ".hip.cpp")) or options.arch.startswith("gfx"):
+        return True
+    if any(map(_CUDA_HEADER.fullmatch, file.includes)):
+        return False
+    if any("hip/" in name for name in file.includes):
+        return True
+    return not options.arch and _AMD_TEXT.search(data) is not None and b"cuda_runtime" not in data
 
 
 def _bounded(unit: Unit, fn: ast.Function) -> ir.Kernel:
@@ -93,9 +123,9 @@ def kernel(unit: Unit, fn: ast.Function, fragment: bool = False) -> ir.Kernel:
         open_scope(build, scope)
     _bind_template(build, fn, ctx)
     params = tuple(_parameter(build, param, ctx) for param in fn.params if param.name)
-    launches = launch.host_launches(build, fn.name)
     data = unit.source.data
     mentions = _reached_text(unit, fn)
+    launches = launch.host_launches(build, fn.name, mentions)
     info = launch.facts(build, fn, ctx.into(None), launches, mentions)
     for declaration in unit.file.globals:
         for item in declaration.items:
@@ -151,6 +181,10 @@ def _bind_template(build: Build, fn: ast.Function, ctx: Ctx) -> None:
         texts = {repr(_shape(value)) for value in values}
         if values and len(texts) == 1 and len(values) == len(given):
             ctx.scope.declare(name, TemplateArgument(values[0], launch.file_ctx(unit)))
+            continue
+        default = dict(fn.defaults).get(name)
+        if default is not None and given and not values:
+            ctx.scope.declare(name, TemplateArgument(default.expr, ctx.into(None)))
             continue
         reason = f"template parameter `{name}`"
         ctx.scope.declare(name, Value(lambda reason=reason: unknown(reason, uniform=True)))

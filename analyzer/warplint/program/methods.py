@@ -125,7 +125,8 @@ def group_method(build: Build, type_: str, method: str, node: ast.Call, ctx: Ctx
             return named.call(build, f"{kind}.sync", row, (), (), node.span, ctx)
     if method in ("sync", "arrive", "wait") and name is None and ctx.out is not None:
         site = ctx.frame.outer or node.span
-        if method == "sync" and kind.startswith("tile<") and kind[5:-1].isdigit() and int(kind[5:-1]) <= 32:
+        part = kind.startswith("tile<") and kind[5:-1].isdigit() and int(kind[5:-1]) <= 32
+        if method == "sync" and (part or kind == "coalesced_group"):  # lanes of one warp
             whole = kind == "tile<32>" and not build.unit.is_amd
             mask: ir.Expr = ir.Const(0xFFFFFFFF) if whole else ir.Unknown("the lanes of a tile")
             made = ir.Operation(
@@ -133,7 +134,8 @@ def group_method(build: Build, type_: str, method: str, node: ast.Call, ctx: Ctx
             )
             ctx.out.append(ir.Do(site, made))
         else:
-            ctx.out.append(ir.Opaque(site, f"`{method}` of a cooperative group of type `{kind}` is not followed"))
+            reason = f"`{method}` of a cooperative group of type `{kind}` is not followed"
+            ctx.out.append(ir.Opaque(site, reason, what=f"{kind}::{method}"))
         return Typed(ZERO, VOID)
     if name is not None and ctx.out is not None:
         site = ctx.frame.outer or node.span

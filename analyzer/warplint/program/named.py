@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from warplint.dialects import names as name_tables
-from warplint.program import aggregates, asmops, designators, expr, ir
+from warplint.dialects.asm import AsmOp
+from warplint.program import aggregates, asmops, calls, designators, expr, ir
 from warplint.program.arith import unknown
 from warplint.program.ctypes import UNKNOWN, VOID
 from warplint.program.scope import ZERO, Ctx, Typed
-from warplint.program.unit import Build, Unit
+from warplint.program.spaces import Spaces
+from warplint.program.unit import Build, Options, Unit
 from warplint.source import Span
 from warplint.syntax import ast
 
@@ -19,14 +23,37 @@ GROUPS = frozenset(
 
 def tables(unit: Unit) -> tuple[str, ...]:
     """The dialect tables in the order in which this file's names are looked up."""
-    if unit.is_amd:
-        return name_tables.AMD + name_tables.NVIDIA
-    return name_tables.NVIDIA + name_tables.AMD
+    return in_order(unit.options, unit.is_amd)
+
+
+def in_order(options: Options, is_amd: bool) -> tuple[str, ...]:
+    """`tables`, from the options of a file and its compiler."""
+    own = name_tables.AMD + name_tables.NVIDIA if is_amd else name_tables.NVIDIA + name_tables.AMD
+    if not options.packs:
+        return own
+    other = "nvidia" if is_amd else "amd"
+    return (*(table for table, target in options.packs if target != other), *own)
 
 
 def find(unit: Unit, name: str, arity: int | None = None) -> name_tables.NameRow | None:
-    """The row for a name that the file does not define."""
-    return name_tables.lookup(name, tables(unit), arity)
+    """The row for a name that the file does not define, namespaces that it leaves out added."""
+    known = tables(unit)
+    row = name_tables.lookup(name, known, arity)
+    if row is not None or name[0] == ":":
+        return row
+    owner, colons, last = name.rpartition("::")
+    alias = unit.aliases.get(owner) if colons else None
+    if alias is not None and alias.name != owner and not alias.pointer:  # `using Full = ...; Full::init(...)`
+        return find(unit, f"{alias.name}::{last}", arity) if alias.name.rpartition("::")[0] != owner else None
+    spaces = unit.spaces
+    if spaces is None:
+        spaces = unit.spaces = Spaces(unit.source.data)
+    if spaces.used or spaces.declared or spaces.aliases:
+        for meaning in spaces.meanings(name):
+            row = name_tables.lookup(meaning, known, arity)
+            if row is not None:
+                return row
+    return None
 
 
 def call(
@@ -39,6 +66,8 @@ def call(
     ctx: Ctx,
 ) -> Typed:
     """A call of a function that the tables know: its operations, outputs and result."""
+    if row.code is not None:
+        return calls.expanded(build, name, row.code, args, targs, span, ctx)
     made: list[ir.Operation | Typed | None] = []
     bound = name_tables.bind(row, args, targs, span)
     if ctx.out is not None:
@@ -50,6 +79,8 @@ def call(
     inner = Ctx(ctx.scope, ctx.frame, None, build.clock, made)
     site = ctx.frame.outer or span
     for op in bound.ops:
+        if op.name == "amd.tensor_lds" and len(args) > 1:
+            op = _with_tile(op, args)
         made.append(asmops.operation(build, op, span, ctx, inner, name, by_name=True))
     for position, tree in bound.outputs.items():
         if position < len(args):
@@ -63,6 +94,17 @@ def call(
     if bound.result is None:
         return Typed(ZERO, VOID) if not row.result else unknown(f"the result of `{name}`")
     return expr.value(build, bound.result, inner)
+
+
+def _with_tile(op: AsmOp, args: tuple[ast.Expr, ...]) -> AsmOp:
+    """A tensor copy of gfx1250 with what its descriptor says: the LDS address, and the words that hold the tile's size.
+
+    Word 1 of the first group is the LDS address; words 0, 3 and 4 of the second hold the size of an element (as a power
+    of two, bits 16 and 17), padding (bit 20) and the extents of the tile (Triton 3.6, TDMUtility.cpp).
+    """
+    words = {"dst": (0, 1), "head": (1, 0), "row": (1, 3), "rows": (1, 4)}
+    found = {role: ast.Index(args[g].span, args[g], ast.Num(args[g].span, w)) for role, (g, w) in words.items()}
+    return replace(op, operands={**op.operands, **found})
 
 
 def _through(arg: ast.Expr, ctx: Ctx, build: Build) -> ast.Expr:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from warplint.program import aggregates, declare, designators, expr, ir, places
 from warplint.program.arith import convert, unknown
-from warplint.program.ctypes import INT, U64, UNKNOWN, CType
+from warplint.program.ctypes import INT, U64, UNKNOWN, CType, strip_namespace
 from warplint.program.scope import (
     Alias,
     Closure,
     Ctx,
+    Frame,
     Local,
     MemPlace,
     Place,
@@ -57,7 +59,19 @@ def bind_templates(
                 found = expr.value(build, arg, given).type
                 deduced = CType(found.name, max(0, found.pointer - param.type.pointer), (), found.targs)
                 break
+        default = dict(fn.defaults).get(name) if fn.defaults and deduced is None else None
+        if default is not None and not _deducible(build, fn, name):
+            inner = Ctx(scope, Frame("template"), None)
+            scope.declare(name, TemplateArgument(default.expr, inner))
+            continue
         scope.declare(name, TemplateArgument(None, None, deduced))
+
+
+def _deducible(build: Build, fn: ast.Function, name: str) -> bool:
+    """A template parameter that the function's parameters name: the call decides it, not its default."""
+    word = re.compile(rb"\b%s\b" % re.escape(name.encode()))
+    data = build.unit.source.data
+    return any(word.search(data, param.span.start, param.span.end) for param in fn.params)
 
 
 def bind_lazily(build: Build, fn: ast.Function, args: Sequence[ast.Expr], inner: Ctx, ctx: Ctx, given: Ctx) -> None:
@@ -145,8 +159,9 @@ def local_value(build: Build, declared: ast.Declarator, ctx: Ctx) -> None:
     if init is not None and declared.type.reference:
         bind(build, ctx, declared.name, reference(build, init.expr, ctx, ctx.later(build.clock), False))
         return
-    if init is not None and isinstance(init.expr, ast.Lambda):
-        bind(build, ctx, declared.name, Closure(init.expr, ctx.later(build.clock)))
+    kept = held_lambda(init.expr) if init is not None else None
+    if kept is not None:
+        bind(build, ctx, declared.name, Closure(kept, ctx.later(build.clock)))
         return
     if not type_.scalar and type_ != UNKNOWN:
         declare.declare(build, declared, ctx, Span(0, 0))
@@ -162,6 +177,19 @@ def local_value(build: Build, declared: ast.Declarator, ctx: Ctx) -> None:
         return
     later = ctx.later(build.clock)
     bind(build, ctx, declared.name, Value(lambda: convert(expr.value(build, tree, later), type_), stored=True))
+
+
+INDEX_CALLS = frozenset({"PatternVisitor"})
+"""Classes whose index operator calls the function that they hold (`PatternVisitor([=](i) { return first + i; })[2]`,
+DeepGEMM common/utils.cuh)."""
+
+
+def held_lambda(tree: ast.Expr | None) -> ast.Lambda | None:
+    """The lambda that an initialiser is, or that an object whose index calls it is made of."""
+    if isinstance(tree, ast.Call) and isinstance(tree.fn, ast.Name) and len(tree.args) == 1:
+        if strip_namespace(tree.fn.id) in INDEX_CALLS:
+            tree = tree.args[0]
+    return tree if isinstance(tree, ast.Lambda) else None
 
 
 def closure_of(build: Build, arg: ast.Expr, given: Ctx) -> Closure | None:

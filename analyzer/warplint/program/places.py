@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from warplint.program import aggregates, ir, views
 from warplint.program.arith import advance, join, scaled, step, unknown
-from warplint.program.ctypes import SIZES, UNKNOWN, CType, Field, vector
+from warplint.program.ctypes import SIZES, UNKNOWN, CType, Field, component_name, vector
 from warplint.program.scope import ZERO, Ctx, LocalPlace, MemPlace, Place, Root, Typed, ready
 from warplint.program.typetable import layout, size_of
 from warplint.program.unit import Build
@@ -117,6 +117,8 @@ def component(build: Build, place: Place, position: ir.Expr) -> Place | None:
         return MemPlace(pointer, CType(element[0]), place.volatile)
     if isinstance(place, MemPlace):
         return MemPlace(step(place.pointer, ir.Unknown("a component of a vector")), UNKNOWN, place.volatile)
+    if element is not None and isinstance(position, ir.Const) and 0 <= position.value < element[1]:
+        return member(build, place, component_name(position.value))
     return place._replace(type=UNKNOWN, origin=place.origin or place, shift=ir.Unknown("a component of a vector"))
 
 

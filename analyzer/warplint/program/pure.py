@@ -130,8 +130,19 @@ def _step(build: Build, node: ast.Expr, ctx: Ctx) -> bool:
         fixed = expr.value(build, node if isinstance(node, ast.Assign) else _stepped(node), ctx)
         expr.rebind(build, ctx, target.id, convert(fixed, lookup.force(binding).type))
         return True
+    if _fills_local(build, node):
+        return False
     expr.value(build, node, ctx)
     return True
+
+
+def _fills_local(build: Build, node: ast.Expr) -> bool:
+    """A call of a function that the file does not define, with the address of a variable: it may write there."""
+    while isinstance(node, ast.Cast):
+        node = node.arg
+    if not isinstance(node, ast.Call) or not isinstance(node.fn, ast.Name) or node.fn.id in build.unit.functions:
+        return False
+    return any(isinstance(arg, ast.Unary) and arg.op == "&" and isinstance(arg.arg, ast.Name) for arg in node.args)
 
 
 def _stepped(node: ast.Expr) -> ast.Expr:

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
+from warplint.dialects.names import lookup
+from warplint.program import named
 from warplint.program.ctypes import strip_namespace
 from warplint.program.extvectors import vector_names
 from warplint.program.unit import Options, Unit
 from warplint.source import SourceFile, Span
-from warplint.syntax import ast
+from warplint.syntax import ast, parse
 
 Item = TypeVar("Item", ast.Macro, ast.Declarator)
 Named = TypeVar("Named", ast.Function, ast.Record)
@@ -23,14 +25,18 @@ Named = TypeVar("Named", ast.Function, ast.Record)
 class Units:
     """Makes the `Unit` of each kernel of a file."""
 
-    def __init__(self, file: ast.File, source: SourceFile, options: Options, is_amd: bool) -> None:
-        self.file, self.source, self.options, self.is_amd = file, source, options, is_amd
+    def __init__(self, file: ast.File, source: SourceFile, options: Options, is_amd: bool, host: bool = False) -> None:
+        self.file, self.source, self.options, self.is_amd, self.host = file, source, options, is_amd, host
+        self.functions, self.records = file.functions, file.records
+        if source.parts:
+            self.functions, self.records = _untabled(file, source.own, options, is_amd)
         self.macros = _by_name(file.macros)
         self.globals = _by_name(item for declaration in file.globals for item in declaration.items)
         self.changing = [found for found in self.macros.values() if len(found) > 1 or found[0].until >= 0]
         self.repeated = [found for found in self.globals.values() if len(found) > 1]
-        self.spaces = _ambiguous(file.functions) or _ambiguous(file.records)
+        self.spaces = _ambiguous(self.functions) or _ambiguous(self.records)
         self.made: dict[tuple[object, ...], Unit] = {}
+        self.of_host: Units | None = None
 
     def of(self, kernel: ast.Function) -> Unit:
         """The tables of one kernel."""
@@ -41,6 +47,8 @@ class Units:
         unit = self.made.get(key)
         if unit is None:
             unit = self.made[key] = Unit(self.file, self.source, self.options, is_amd=self.is_amd)
+            if self.file.passes and not self.host:
+                unit.host = self.seen_by_host
             self._fill(unit, space, kernel.span.end)
             for found, item in zip(self.changing, macros, strict=True):
                 if item is None:
@@ -52,11 +60,25 @@ class Units:
                 unit.macros[name] = ast.Macro(name, None, value, Span(0, 0))
         return unit
 
+    def seen_by_host(self, function: str) -> Unit:
+        """The tables of a host function in the host's pass over the file."""
+        if self.of_host is None:
+            file = parse(self.source, self.options.arch, host=True)
+            self.of_host = Units(file, self.source, self.options, self.is_amd, host=True)
+        functions = self.of_host.file.functions
+        if not functions:
+            return Unit(self.of_host.file, self.source, self.options, is_amd=self.is_amd)
+        plain = strip_namespace(function)
+        found = next((fn for fn in functions if fn.name == function), None) or next(
+            (fn for fn in functions if strip_namespace(fn.name) == plain), None
+        )
+        return self.of_host.of(found) if found is not None else self.of_host.of(functions[-1])
+
     def _fill(self, unit: Unit, space: str, at: int) -> None:
         file = self.file
-        for name, fns in _visible(file.functions, space).items():
-            unit.functions[name] = fns
-        for name, records in _visible(file.records, space).items():
+        for name, fns in _visible(self.functions, space).items():
+            unit.functions[name] = fns if len(fns) == 1 else _callable(fns, self.host)
+        for name, records in _visible(self.records, space).items():
             unit.records[name] = next((record for record in reversed(records) if record.span.start < at), records[0])
         unit.macros.update((name, found[0]) for name, found in self.macros.items())
         for name, type_ in file.aliases:
@@ -66,6 +88,34 @@ class Units:
         for name, items in self.globals.items():
             unit.globals.setdefault(name, items[0])
             unit.globals.setdefault(strip_namespace(name), items[0])
+
+
+def _untabled(
+    file: ast.File, own: int, options: Options, is_amd: bool
+) -> tuple[tuple[ast.Function, ...], tuple[ast.Record, ...]]:
+    """Functions and classes without those of headers that a dialect table describes: there the row holds.
+
+    A library's header defines such a helper by templates over templates; the row says what comes of it. What the
+    file itself defines always wins.
+    """
+    tables = named.in_order(options, is_amd)
+    classes: set[str] = set()
+    functions: list[ast.Function] = []
+    for fn in file.functions:
+        if fn.span.start >= own and _tabled(fn, tables):
+            if fn.record:
+                classes.add(fn.name.rpartition("::")[0])
+            continue
+        functions.append(fn)
+    if not classes:
+        return tuple(functions), file.records
+    kept = [fn for fn in functions if fn.span.start < own or fn.name.rpartition("::")[0] not in classes]
+    return tuple(kept), tuple(item for item in file.records if item.span.start < own or item.name not in classes)
+
+
+def _tabled(fn: ast.Function, tables: tuple[str, ...]) -> bool:
+    arity = len(fn.params) + bool(fn.record)
+    return "operator" not in fn.name and lookup(fn.name, tables, arity) is not None
 
 
 def defined(defines: Mapping[str, int | str]) -> dict[str, str]:
@@ -90,6 +140,14 @@ def _chosen(found: Sequence[Item], kernel: Span) -> Item | None:
         return found[0]
     last = before[-1]
     return None if isinstance(last, ast.Macro) and 0 <= last.until <= kernel.start else last
+
+
+def _callable(fns: list[ast.Function], host: bool) -> list[ast.Function]:
+    """The overloads that host or device code can call; all, when nothing else is there."""
+    other = "__device__" if host else "__host__"
+    own = "__host__" if host else "__device__"
+    kept = [fn for fn in fns if other not in fn.specifiers or own in fn.specifiers]
+    return kept if 0 < len(kept) < len(fns) else fns
 
 
 def _namespace(fn: ast.Function) -> str:

@@ -279,13 +279,15 @@ def _operation(
     elif op.name == "ld" and "cta" not in op.operands:
         source = op.operands.get("src")
         if source is not None:
-            return _LateLoad(call, source)  # type: ignore[return-value]
+            return asmops.PlainLoad(_Operand(call, source), op)  # type: ignore[return-value]
     if op.name == "st" and "dst" in op.operands and "cta" not in op.operands:
         trees = op.operands
         width = trees.get("bytes")
         value = ir.Deferred(_Operand(call, trees["value"])) if "value" in trees else ready(ir.Unknown("stored data"))
         bytes_ = width.value if isinstance(width, ast.Num) else None
-        stmt = ir.Store(site, ir.Deferred(_Operand(call, trees["dst"])), value, bytes_, space=asmops.space(op))
+        words = tuple(ir.Deferred(_Operand(call, tree)) for tree in asmops.stored_words(op))
+        dst = ir.Deferred(_Operand(call, trees["dst"]))
+        stmt = ir.Store(site, dst, value, bytes_, space=asmops.space(op), words=words)
         if predicate is None:
             out.append(stmt)
         else:
@@ -296,20 +298,6 @@ def _operation(
     )
     out.append(ir.Do(site, operation))
     return operation
-
-
-class _LateLoad:
-    """The result of a plain load: `asmops.result_of` asks for it when the value is needed."""
-
-    __slots__ = ("call", "tree")
-
-    def __init__(self, call: Call, tree: ast.Expr) -> None:
-        self.call = call
-        self.tree = tree
-
-    def typed(self) -> Typed:
-        """The load as an expression."""
-        return Typed(ir.Load(self.call.resolve(self.tree).expr, "other"), UNKNOWN)
 
 
 def _targets(

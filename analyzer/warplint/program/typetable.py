@@ -254,8 +254,15 @@ class _Laying:
         return Layout(self.fields, total, self.alignment, self.shares)
 
 
+GROUP_TYPES = frozenset({"thread_block_tile", "thread_block", "grid_group", "cluster_group", "coalesced_group"})
+"""Classes of cooperative groups: an object has the type of the call that makes it, as with `auto`."""
+
+
 def declared_type(build: Build, item: ast.Declarator | ast.Param, ctx: Ctx) -> CType:
     """The type of a declarator with its array dimensions evaluated."""
+    if isinstance(item, ast.Declarator) and isinstance(item.init, ast.Lazy) and not item.dims:
+        if strip_namespace(item.type.name) in GROUP_TYPES and isinstance(item.init.expr, ast.Call):
+            return UNKNOWN
     base = ctype(build, item.type, ctx)
     dims = item.dims if isinstance(item, ast.Declarator) else ()
     if not dims:

@@ -31,9 +31,9 @@ def unknown_callee(build: Build, name: str, node: ast.Call, ctx: Ctx, base: ast.
         shared = [*_invalidated(build, name, values, site, ctx), *_taken(build, name, node, values, alone, site, ctx)]
         if shared:
             reason = f"`{name}` takes a shared-memory pointer and is not defined in this file"
-            ctx.out.append(ir.Opaque(site, reason, tuple(dict.fromkeys(shared))))
-        elif alone and _may_synchronise(build, name, values):
-            ctx.out.append(ir.Opaque(site, f"`{name}` is not defined in this file and may synchronise"))
+            ctx.out.append(ir.Opaque(site, reason, tuple(dict.fromkeys(shared)), name))
+        elif alone and (_may_synchronise(build, name, values) or (base is not None and _of_unknown(name, values[-1]))):
+            ctx.out.append(ir.Opaque(site, f"`{name}` is not defined in this file and may synchronise", what=name))
     return Typed(ir.Pure(name, tuple(item.expr for item in values), False), UNKNOWN)
 
 
@@ -66,6 +66,11 @@ def _taken(
             if root.plain and root.kind == "local":
                 aggregates.invalidate(build, ctx, places.whole(root), site, f"may be written by `{name}`")
     return found
+
+
+def _of_unknown(name: str, held: Typed) -> bool:
+    """A method of an object of which nothing is known, called for its effect: `make_pipeline(n).wait()`."""
+    return held.type.name == UNKNOWN.name and name.rpartition("::")[2] not in _PLAIN_METHODS
 
 
 def _may_synchronise(build: Build, name: str, values: list[Typed]) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
@@ -21,6 +21,7 @@ from warplint.program.scope import (
     Scope,
     Value,
 )
+from warplint.program.spaces import Spaces
 from warplint.source import SourceFile, Span
 from warplint.syntax import ast
 
@@ -49,6 +50,8 @@ class Options(Struct, frozen=True):
     fragment: bool | None = None
     """Read a file without a kernel as the body of one; None: when nothing in it is a function."""
     expect: tuple[str, ...] = ()
+    packs: tuple[tuple[str, str], ...] = ()
+    """Tables of dialect packs from outside (`names.use`) and their targets, asked before our own."""
 
 
 class Unit(Struct, eq=False):
@@ -64,6 +67,8 @@ class Unit(Struct, eq=False):
     aliases: dict[str, ast.TypeName] = field(default_factory=dict)
     globals: dict[str, ast.Declarator] = field(default_factory=dict)
     is_amd: bool = False
+    host: Callable[[str], Unit] | None = None
+    """The tables as a host function (by name) sees them, where the host's compiler reads another file."""
     types: dict[tuple[str, int, bool], CType] = field(default_factory=dict)
     layouts: dict[CType, Layout | None] = field(default_factory=dict)
     memory: dict[str, Memory] = field(default_factory=dict)
@@ -84,6 +89,8 @@ class Unit(Struct, eq=False):
     statements: re.Pattern[bytes] | None = None
     """Names of object-like macros that stand for statements."""
     summaries: dict[int, object] = field(default_factory=dict)
+    spaces: Spaces | None = None
+    """Its namespaces, once a name was looked for in them."""
     templates: dict[str, object] = field(default_factory=dict)
     scope: Scope = field(default_factory=lambda: Scope(None))
 

@@ -10,11 +10,14 @@ from warplint.source import SourceFile, Span
 from warplint.syntax import ast
 
 
-def parse(source: SourceFile) -> ast.File:
-    """Parse one file. Function bodies are built on first use."""
+def parse(source: SourceFile, arch: str = "", host: bool = False) -> ast.File:
+    """Parse one file. Function bodies are built on first use.
+
+    `arch` (`gfx942`) decides the conditions on an AMD target's macros; `host` reads what the host's compiler reads.
+    """
     from warplint.syntax.toplevel import TopLevel  # the grammar is loaded only when something is parsed
 
-    return TopLevel(source).build()
+    return TopLevel(source, arch, host).build()
 
 
 def parse_expression(text: str, span: Span) -> ast.Expr:

@@ -342,6 +342,8 @@ class Function(Struct, frozen=True):
     one. Iterates in sorted order."""
     record: str = ""
     """The class or struct whose method it is, if any."""
+    defaults: tuple[tuple[str, Lazy], ...] = ()
+    """Defaults of its own template parameters (`template <int Lanes = 64>`), by name; a type as its name."""
 
 
 class Record(Struct, frozen=True):
@@ -408,3 +410,5 @@ class File(Struct, frozen=True):
     aliases: tuple[tuple[str, TypeName], ...]
     """`using X = T;` and `typedef T X;`."""
     gaps: tuple[ParseGap, ...]
+    passes: bool = False
+    """A condition asked for a macro that only device code has: the host's compiler may read another file."""

@@ -17,6 +17,7 @@ from warplint.syntax.marks import Mark, Masked, attribute_arguments
 from warplint.syntax.nodes import (
     F_BODY,
     F_DECLARATOR,
+    F_DEFAULT,
     F_NAME,
     F_PARAMETERS,
     F_TYPE,
@@ -29,6 +30,7 @@ from warplint.syntax.nodes import (
 
 _K_INITIALISERS = kind("field_initializer_list")
 _K_OPERATOR_CAST, _K_TRAILING = kind("operator_cast"), kind("trailing_return_type")
+_K_TEMPLATE, _K_TYPE_DEFAULT = kind("template_declaration"), kind("optional_type_parameter_declaration")
 _TYPED_PARAMETERS = kinds("parameter_declaration", "optional_parameter_declaration", "variadic_parameter_declaration")
 _NAMED_DECLARATORS = IDENTIFIERS | QUALIFIED | TEMPLATED | kinds("operator_name", "destructor_name", "operator_cast")
 _SPECIFIER_WORDS = "__global__ __device__ __host__ static inline __forceinline__ extern constexpr"
@@ -119,8 +121,35 @@ class Functions:
                 has_asm and len(raw) < _SMALL_BODY and not _BRANCHES.search(raw),
                 Mentions(raw),
                 record or ("::".join((*scope, name.rpartition("::")[0])) if "::" in name else ""),
+                self.defaults(node.parent) if template else (),
             )
         )
+
+    def defaults(self, declaration: Node | None) -> tuple[tuple[str, ast.Lazy], ...]:
+        """Default values of the template parameters of a `template <...>` declaration."""
+        if declaration is None or declaration.kind_id != _K_TEMPLATE:
+            return ()
+        listed = declaration.child_by_field_id(F_PARAMETERS)
+        found = []
+        for child in listed.named_children if listed is not None else ():
+            name, value = child.child_by_field_id(F_DECLARATOR), child.child_by_field_id(F_DEFAULT)
+            if child.kind_id in _TYPED_PARAMETERS and name is not None and value is not None:
+                found.append((self.builder.expressions.words(name).lstrip("&*. "), self.builder.lazy(value)))
+            elif child.kind_id == _K_TYPE_DEFAULT:
+                name, typed = child.child_by_field_id(F_NAME), child.child_by_field_name("default_type")
+                if name is not None and typed is not None:
+                    found.append((self.builder.expressions.words(name), self.named_type(typed)))
+        return tuple(found)
+
+    def named_type(self, node: Node) -> ast.Lazy:
+        """A type as the name that stands for it among template arguments."""
+        span = self.builder.span(node)
+
+        def make() -> ast.Expr:
+            made = self.builder.expressions.type_name(node)
+            return ast.Name(span, made.name, made.targs)
+
+        return ast.Lazy(span, make)
 
     def marks_for(self, start: int, end: int) -> list[Mark]:
         """Marks in `[start, end)` and those directly before it, with nothing but blanks between."""

@@ -39,6 +39,8 @@ class Masked(Struct, frozen=True):
     macros: tuple[Macro, ...]
     includes: tuple[str, ...]
     gaps: tuple[ParseGap, ...]
+    passes: bool = False
+    """As `ast.File.passes`."""
 
 
 def closing(code: bytes | bytearray, opening: int) -> int:

@@ -11,10 +11,13 @@ from __future__ import annotations
 import re
 
 from warplint.patterns import late
-from warplint.source import Span
+from warplint.source import SourceFile, Span
 from warplint.syntax.ast import ParseGap
 from warplint.syntax.marks import BLANK, Masked, before, is_word, may_qualify, opens_statement, skip_space
 from warplint.syntax.oddities import Oddities
+from warplint.syntax.preprocessor import Target
+
+DEVICE = Target()
 
 _CAPITALS = late(rb"[A-Z_](?<![A-Za-z0-9_].)[A-Z0-9_]{2,}+(?=[\s(])")
 _MAX_QUALIFIER_MACROS = 300
@@ -60,9 +63,12 @@ WITH_ARGUMENTS = {
 }
 
 
-def mask(data: bytes, hip: bool = False) -> Masked:
-    """Mask one file. `hip` says that AMD's compiler is meant (it decides `#ifdef __HIP_PLATFORM_AMD__`)."""
-    return _Masker(data, hip).run()
+def mask(data: bytes, target: Target = DEVICE, source: SourceFile | None = None) -> Masked:
+    """Mask one file as it is read for a target: its conditions decide what stays.
+
+    `source` holds the headers behind the file's own bytes, if there are any.
+    """
+    return _Masker(data, target, source).run()
 
 
 class _Masker(Oddities):
@@ -90,6 +96,7 @@ class _Masker(Oddities):
             tuple(self.pre.macros),
             tuple(self.pre.includes),
             tuple(self.gaps),
+            self.pre.passes,
         )
 
     def arguments(self) -> None:

@@ -18,6 +18,15 @@ _BITS = late(rb":(?!:)\s*\w+\s*[,;]")
 _BITS_TYPE = late(rb"[;{}]\s*([A-Za-z_][\w:]*(?:\s+(?:int|char|short|long))*)\s*\Z")
 _CONSTEXPR_OPERATOR = late(rb"constexpr(?=\s+operator\b)")
 _SPECIALIZED_OPERATOR = late(rb"operator\s*(?:\(\s*\)|[-+*/%=<>!&|^~\[\]]{1,3})\s*(<[^;{}()]{1,200}>)(?=\s*\()")
+_RESTRICT_MACRO = late(
+    rb"[*&]\s*(?:const\s+)?([A-Za-z_]\w*(?:RESTRICT|restrict)\w*)(?=\s+[A-Za-z_]\w*\s*(?:[,;)=\[{]|\Z))"
+)
+"""A macro for `__restrict__` that a header defines: `float * PROJECT_RESTRICT dst`."""
+_TEMPLATE_MEMBER = late(rb"(?:\.|->|::)\s*(template\b)(?=\s+(?:operator\b|[A-Za-z_]))")
+"""`x.template get<4>()`: needed by a compiler where `x` has a dependent type, and by nobody else."""
+_NUMBERED = late(rb"<\s*\d+\s*>\s+\w+\s*(?:=[^=]|[({;])")
+_NUMBERED_TYPE = late(rb"[;{}]\s*(?:const\s+)?((?:\w+::)+)(?=\w+<\s*\d+\s*>\s+\w+\s*(?:=[^=]|[({;]))")
+"""`cg::thread_block_tile<32> warp = ...;`, which the grammar reads as two comparisons and an assignment."""
 _DYNAMIC_SHARED = late(rb"HIP_DYNAMIC_SHARED\(\s*([A-Za-z_][\w: ]{0,80}?)\s*,\s*(\w+)\s*\)")
 
 
@@ -31,6 +40,12 @@ class Oddities(Hiding):
             self.each(_TYPENAME_VALUE, 0)
         if b"] __" in code or b"]__" in code:
             self.each(_LAMBDA_QUALIFIER, 1)
+        if b"RESTRICT" in code or b"restrict" in code:
+            self.each(_RESTRICT_MACRO, 1)
+        if b"template" in code:
+            self.each(_TEMPLATE_MEMBER, 1)
+        if b"::" in code and _NUMBERED.search(code):
+            self.each(_NUMBERED_TYPE, 1)
         if b"operator" in code:
             self.each(_CONSTEXPR_OPERATOR, 0)
             self.each(_SPECIALIZED_OPERATOR, 1)

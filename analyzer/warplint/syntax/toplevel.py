@@ -27,6 +27,7 @@ from warplint.syntax.nodes import (
     F_VALUE,
     RECORDS,
 )
+from warplint.syntax.preprocessor import Target
 from warplint.syntax.records import members, record_name
 
 FUNCTION = kinds("function_definition")
@@ -58,10 +59,10 @@ holds it begins (`template <...>`, `extern "C"`), -1 for where it begins itself.
 class TopLevel:
     """Builds the `ast.File` of one source."""
 
-    def __init__(self, source: SourceFile) -> None:
+    def __init__(self, source: SourceFile, arch: str = "", host: bool = False) -> None:
         self.data = source.data
-        hip = source.path.endswith((".hip", ".hip.cpp"))
-        self.masked: Masked = mask(source.data, hip)
+        amd = source.path.endswith((".hip", ".hip.cpp")) or arch.startswith("gfx")
+        self.masked: Masked = mask(source.data, Target(amd, arch, host), source)
         self.gaps: list[ast.ParseGap] = list(self.masked.gaps)
         text = balanced(self.masked, self.gaps)
         self.tree = parse_tree(text)
@@ -97,6 +98,7 @@ class TopLevel:
             launches,
             tuple(self.aliases),
             tuple(self.gaps[:MAX_GAPS]),
+            self.masked.passes,
         )
 
     def walk(self, root: Node) -> None:
