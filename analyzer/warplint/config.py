@@ -7,11 +7,22 @@
     [defines]
     STAGES = 4
 
+    [levels]
+    smem-race = "warning"
+
     [[overrides]]             # in pyproject.toml: [[tool.warplint.overrides]]
     path = "artifacts/attention_*.cu"
     cluster = [2, 1, 1]
+    ignore = ["dispatch"]
 
-Command-line options win over the file; an override wins over the file's own keys, a later override over an earlier one.
+    [[suppress]]
+    path = "artifacts/old_*.cu"
+    rules = ["smem-race"]
+    kernel = "gemm_*"
+    reason = "rewritten in the next release"
+
+Command-line options win over the file; an override wins over the file's own keys, a later override over an earlier one;
+macros and levels add up, one by one.
 An unknown key is an error: a setting that is silently not read is worse than none.
 """
 
@@ -19,21 +30,49 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from warplint.dialects.packs import Pack, PackError
 from warplint.engine import Settings
-from warplint.finding import Level
+from warplint.finding import Suppression
+from warplint.setting_values import (
+    arch,
+    block,
+    cluster,
+    defines,
+    expect,
+    flag,
+    level,
+    levels,
+    names,
+    path_map,
+    registers,
+    size,
+    text,
+)
 
-PATHS = ("tma", "tcgen05", "wgmma", "mfma")
-"""Fast paths that `expect` may name."""
 LAUNCH_KEYS = ("arch", "block", "cluster", "smem", "registers", "defines", "expect", "fragment")
-KEYS = (*LAUNCH_KEYS, "select", "ignore", "level", "max-bytes", "fail-on", "strict", "overrides")
-OVERRIDE_KEYS = ("path", *LAUNCH_KEYS)
-_ARCH = re.compile(r"(sm_\d{2,3}[af]?|gfx[0-9a-f]{3,4})\Z")
+RULE_KEYS = ("select", "ignore", "level", "levels")
+KEYS = (
+    *LAUNCH_KEYS,
+    *RULE_KEYS,
+    "max-bytes",
+    "fail-on",
+    "strict",
+    "baseline",
+    "path-map",
+    "include",
+    "dialects",
+    "overrides",
+    "suppress",
+)
+OVERRIDE_KEYS = ("path", *LAUNCH_KEYS, *RULE_KEYS)
+SUPPRESS_KEYS = ("path", "rules", "kernel", "reason")
+_ADD_UP = ("defines", "levels")
 
 
 class ConfigError(ValueError):
@@ -48,19 +87,50 @@ class Config(Struct, frozen=True):
     root: str = "."
     """Folder that override patterns are relative to."""
     values: Mapping[str, Any] = field(default_factory=dict)
-    """Parsed values by the names of `Settings`, and `fail_on`, `strict`."""
+    """Parsed values by the names of `Settings`, and `fail_on`, `strict`, `baseline`, `path_map`."""
     overrides: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+    """Path pattern and values, in order."""
+    suppress: tuple[tuple[str, Suppression], ...] = ()
+    """Path pattern (empty: any file) and entry, in order."""
 
     def settings_for(self, path: str, base: Settings, explicit: Mapping[str, Any]) -> Settings:
         """`base` with this file's values, the overrides that match `path`, and the command line's on top."""
-        values = {key: value for key, value in self.values.items() if key in Settings.__struct_fields__}
-        if self.overrides:
-            relative = os.path.relpath(os.path.abspath(path), self.root).replace(os.sep, "/")
-            for pattern, more in self.overrides:
-                if _matches(relative, pattern):
-                    values.update(more)
-        values.update(explicit)
+        values: dict[str, Any] = {}
+        for key, value, _ in self.applied(path, explicit):
+            if key in Settings.__struct_fields__:
+                values[key] = added(values.get(key), value) if key in _ADD_UP else value
+        entries = tuple(entry for _, entry in self.suppressions(path))
+        if entries:
+            values["suppress"] = entries
         return replace(base, **values) if values else base
+
+    def applied(self, path: str, explicit: Mapping[str, Any]) -> Iterator[tuple[str, Any, str]]:
+        """What is said about a file, weakest first: key, value, and who says so."""
+        for key, value in self.values.items():
+            yield key, value, self.path
+        relative = self.relative(path) if self.overrides else ""
+        for number, (pattern, more) in enumerate(self.overrides, 1):
+            if matches(relative, pattern):
+                for key, value in more.items():
+                    yield key, value, f"{self.path}: override {number} ({pattern})"
+        for key, value in explicit.items():
+            yield key, value, "command line"
+
+    def suppressions(self, path: str) -> Iterator[tuple[str, Suppression]]:
+        """The entries that are about a file, with their path patterns."""
+        relative = self.relative(path) if self.suppress else ""
+        for pattern, entry in self.suppress:
+            if not pattern or matches(relative, pattern):
+                yield pattern, entry
+
+    def relative(self, path: str) -> str:
+        """`path` relative to the file's folder, with forward slashes."""
+        return os.path.relpath(os.path.abspath(path), self.root).replace(os.sep, "/")
+
+
+def added(old: tuple | None, new: tuple) -> tuple:
+    """Pairs of both, in order, a name's last value winning."""
+    return tuple({**dict(old or ()), **dict(new)}.items())
 
 
 def find(start: str) -> str | None:
@@ -103,15 +173,34 @@ def load(path: str) -> Config:
         raise ConfigError(f"{shown}: tool.warplint must be a table")
     values = _values(table, KEYS, shown)
     overrides = []
-    raw = table.get("overrides", [])
-    if not isinstance(raw, list) or not all(isinstance(item, dict) for item in raw):
-        raise ConfigError(f"{shown}: overrides must be an array of tables ([[overrides]])")
-    for number, item in enumerate(raw, 1):
+    for number, item in enumerate(_tables(table, "overrides", shown), 1):
         where = f"{shown}: override {number}"
         if not isinstance(item.get("path"), str) or not item["path"]:
             raise ConfigError(f'{where}: needs `path`, a pattern such as "artifacts/*.cu"')
         overrides.append((item["path"], _values(item, OVERRIDE_KEYS, where)))
-    return Config(shown, os.path.dirname(os.path.abspath(path)), values, tuple(overrides))
+    suppress = []
+    for number, item in enumerate(_tables(table, "suppress", shown), 1):
+        where = f"{shown}: suppress {number}"
+        entry = _values(item, SUPPRESS_KEYS, where)
+        if not entry.get("rules"):
+            raise ConfigError(f'{where}: needs `rules`, a list such as ["smem-race"]')
+        if not (entry.get("path") or entry.get("kernel")):
+            raise ConfigError(f"{where}: needs `path` or `kernel`; for all files there is `ignore`")
+        about = Suppression(entry["rules"], entry.get("kernel", ""), entry.get("reason", ""), where)
+        suppress.append((entry.get("path", ""), about))
+    folder = os.path.dirname(os.path.abspath(path))
+    if "include" in values:
+        values["include"] = include(values["include"], folder, f"{shown}: include")
+    if "dialects" in values:
+        values["dialects"] = dialects(values["dialects"], folder, f"{shown}: dialects")
+    return Config(shown, folder, values, tuple(overrides), tuple(suppress))
+
+
+def _tables(table: Mapping[str, Any], key: str, where: str) -> list[Mapping[str, Any]]:
+    raw = table.get(key, [])
+    if not isinstance(raw, list) or not all(isinstance(item, dict) for item in raw):
+        raise ConfigError(f"{where}: {key} must be an array of tables ([[{key}]])")
+    return raw
 
 
 def _values(table: Mapping[str, Any], allowed: Sequence[str], where: str) -> dict[str, Any]:
@@ -124,7 +213,7 @@ def _values(table: Mapping[str, Any], allowed: Sequence[str], where: str) -> dic
             near = get_close_matches(name, allowed, n=1)
             hint = f"; did you mean `{near[0]}`?" if near else f" (known: {', '.join(allowed)})"
             raise ConfigError(f"{where}: unknown key `{key}`{hint}")
-        if name in ("path", "overrides"):
+        if name in ("overrides", "suppress") or (name == "path" and allowed is OVERRIDE_KEYS):
             continue
         try:
             values[name.replace("-", "_")] = _PARSERS[name](value)
@@ -133,115 +222,28 @@ def _values(table: Mapping[str, Any], allowed: Sequence[str], where: str) -> dic
     return values
 
 
-# ------------------------------------------------------------------------------- values, as file or option
-def arch(value: Any) -> str:
-    """`sm_90a`, `gfx942`. Raises ValueError."""
-    text = value.strip().lower() if isinstance(value, str) else ""
-    if text and not _ARCH.match(text):
-        raise ValueError(f"{value!r} is no architecture; write it like sm_90a, sm_100a or gfx942")
-    return text
+def include(folders: Sequence[str], root: str, where: str) -> tuple[str, ...]:
+    """Folders of headers, relative to `root`; below the working directory their names stay relative, so that a cache
+    serves every checkout. Raises ConfigError.
+    """
+    found = []
+    for folder in folders:
+        path = os.path.normpath(os.path.join(root, folder))
+        if not os.path.isdir(path):
+            raise ConfigError(f"{where}: there is no folder {folder!r}")
+        relative = os.path.relpath(path)
+        found.append(path if relative.startswith(os.pardir) else relative)
+    return tuple(dict.fromkeys(found))
 
 
-def dims(value: Any) -> tuple[int, int, int]:
-    """A block or cluster shape: 256, "256", "128x2", "128,2,1", [128, 2]. Raises ValueError."""
-    items: Any = value
-    if isinstance(value, str):
-        items = re.split(r"\s*[x,×]\s*", value.strip())
-    elif isinstance(value, int) and not isinstance(value, bool):
-        items = [value]
+def dialects(files: Sequence[str], root: str, where: str) -> tuple[Pack, ...]:
+    """The dialect packs in files relative to `root`. Raises ConfigError."""
+    from warplint.packs import load as load_pack
+
     try:
-        numbers = [int(item) for item in items]
-    except (TypeError, ValueError):
-        numbers = []
-    if not 1 <= len(numbers) <= 3 or any(n < 1 or n > 65535 for n in numbers):
-        raise ValueError(f"{value!r} is no shape; write 256, 128x2 or 128,2,1")
-    x, y, z = (*numbers, 1, 1)[:3]
-    return x, y, z
-
-
-def block(value: Any) -> tuple[int, int, int]:
-    """A block shape of at most 1024 threads. Raises ValueError."""
-    shape = dims(value)
-    if shape[0] * shape[1] * shape[2] > 1024:
-        raise ValueError(f"{value!r} has {shape[0] * shape[1] * shape[2]} threads; a block has at most 1024")
-    return shape
-
-
-def cluster(value: Any) -> tuple[int, int, int]:
-    """A cluster shape of at most 16 CTAs. Raises ValueError."""
-    shape = dims(value)
-    if shape[0] * shape[1] * shape[2] > 16:
-        raise ValueError(f"{value!r} has {shape[0] * shape[1] * shape[2]} CTAs; a cluster has at most 16")
-    return shape
-
-
-_SUFFIX = {"": 1, "b": 1, "k": 1024, "kb": 1024, "kib": 1024, "m": 1 << 20, "mb": 1 << 20, "mib": 1 << 20}
-
-
-def size(value: Any) -> int:
-    """A number of bytes: 232448, "227K", "16M". Raises ValueError."""
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
-        return value
-    match = re.fullmatch(r"\s*(\d{1,15})\s*([a-zA-Z]*)\s*", value) if isinstance(value, str) else None
-    if match is None or match[2].lower() not in _SUFFIX:
-        raise ValueError(f"{value!r} is no size; write bytes, or a number with K or M")
-    return int(match[1]) * _SUFFIX[match[2].lower()]
-
-
-def defines(value: Any) -> tuple[tuple[str, str], ...]:
-    """Macros: a table {NAME = value} or a list of "NAME=value" (a bare NAME is 1). Raises ValueError."""
-    if isinstance(value, Mapping):
-        pairs = [(str(name), str(int(item) if isinstance(item, bool) else item)) for name, item in value.items()]
-    elif isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value):
-        pairs = []
-        for item in value:
-            name, equals, text = item.partition("=")
-            pairs.append((name.strip(), text.strip() if equals else "1"))
-    else:
-        raise ValueError('write a table, or a list such as ["STAGES=4"]')
-    for name, _ in pairs:
-        if not re.fullmatch(r"[A-Za-z_]\w*", name):
-            raise ValueError(f"{name!r} is no macro name; write NAME=VALUE")
-    return tuple(dict(pairs).items())
-
-
-def names(value: Any) -> tuple[str, ...]:
-    """A list of strings, or one with commas. Raises ValueError."""
-    items = value.split(",") if isinstance(value, str) else value
-    if not isinstance(items, (list, tuple)) or not all(isinstance(item, str) for item in items):
-        raise ValueError("write a list of names")
-    return tuple(dict.fromkeys(item.strip() for item in items if item.strip()))
-
-
-def expect(value: Any) -> tuple[str, ...]:
-    """Names of fast paths. Raises ValueError."""
-    chosen = tuple(name.lower() for name in names(value))
-    for name in chosen:
-        if name not in PATHS:
-            raise ValueError(f"{name!r} is no known path; one of {', '.join(PATHS)}")
-    return chosen
-
-
-def level(value: Any) -> Level:
-    """note, warning or error. Raises ValueError."""
-    try:
-        return Level(str(value).lower())
-    except ValueError:
-        raise ValueError(f"{value!r} is no level; one of note, warning, error") from None
-
-
-def flag(value: Any) -> bool:
-    """True or false. Raises ValueError."""
-    if not isinstance(value, bool):
-        raise ValueError("write true or false")
-    return value
-
-
-def registers(value: Any) -> int:
-    """Registers per thread, 1..255. Raises ValueError."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 255:
-        raise ValueError(f"{value!r} is no register count; 1 to 255")
-    return value
+        return tuple(load_pack(os.path.join(root, name), name) for name in files)
+    except PackError as error:
+        raise ConfigError(f"{where}: {error}") from error
 
 
 _PARSERS = {
@@ -256,13 +258,22 @@ _PARSERS = {
     "select": names,
     "ignore": names,
     "level": level,
+    "levels": levels,
+    "baseline": text,
+    "path-map": path_map,
+    "include": names,
+    "dialects": names,
+    "path": text,
+    "rules": names,
+    "kernel": text,
+    "reason": text,
     "max-bytes": size,
     "fail-on": level,
     "strict": flag,
 }
 
 
-def _matches(path: str, pattern: str) -> bool:
+def matches(path: str, pattern: str) -> bool:
     """Shell patterns with `**` for any folders; a pattern without a slash matches the file's name."""
     if "/" not in pattern:
         path = path.rpartition("/")[2]

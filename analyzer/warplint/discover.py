@@ -7,7 +7,7 @@ over one tree print the same.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 
@@ -72,16 +72,30 @@ def find(paths: Iterable[str], stdin_name: str = "<stdin>") -> list[Input]:
     return found
 
 
-def display_name(path: str) -> str:
-    """`path` relative to the working directory where it lies below it, with forward slashes, as valid Unicode."""
+def shard(inputs: Sequence[Input], number: int, count: int) -> list[int]:
+    """Positions of the `number`-th (from 1) of `count` parts. Which part a file falls into depends on its name alone,
+    so that machines that see the same tree share it out without gaps, whatever else they are given.
+    """
+    from hashlib import sha256
+
+    def part(item: Input) -> int:
+        return int.from_bytes(sha256(item.name.encode("utf-8", "replace")).digest()[:8], "big") % count
+
+    return [position for position, item in enumerate(inputs) if part(item) == number - 1]
+
+
+def display_name(path: str, root: str | None = None) -> str:
+    """`path` relative to `root` (None: the working directory) where it lies below it, with forward slashes, as valid
+    Unicode; as it was given where it does not.
+    """
     absolute = os.path.abspath(path)
-    here = os.getcwd()
+    here = os.getcwd() if root is None else os.path.abspath(root)
     try:
         relative = os.path.relpath(absolute, here)
     except ValueError:  # another drive
         relative = absolute
     if relative == os.pardir or relative.startswith(os.pardir + os.sep):
-        relative = absolute if os.path.isabs(path) else os.path.normpath(path)
+        relative = absolute if os.path.isabs(path) or root is not None else os.path.normpath(path)
     return os.fsencode(relative.replace(os.sep, "/")).decode("utf-8", "replace")
 
 

@@ -38,6 +38,8 @@ class Symptom(StrEnum):
     CRASH = "crash"
     WRONG_RESULT = "wrong-result"
     SLOW = "slow"
+    HIDDEN = "hidden"
+    """Nothing yet: a fault may go unseen."""
 
 
 class Verdict(StrEnum):
@@ -90,6 +92,32 @@ class Finding(Struct, frozen=True):
     """The schedule that breaks it, in order; empty for structural findings."""
     fingerprint: str = ""
     """Stable identity over line shifts (filled in by the engine)."""
+
+
+class Suppression(Struct, frozen=True):
+    """An entry of the settings that sets findings apart: in the files it is for, of these rules, in these kernels."""
+
+    rules: tuple[str, ...]
+    """Rules or families."""
+    kernel: str = ""
+    """Pattern (`*`, `?`) for the kernel's name; empty: any."""
+    reason: str = ""
+    where: str = ""
+    """The entry, for messages: "warplint.toml: suppress 2"."""
+
+
+class Suppressed(Struct, frozen=True):
+    """A finding that is not reported, and why."""
+
+    finding: Finding
+    by: str
+    """`comment`, `settings`, `baseline` or `diff`."""
+    where: str
+    """"line 12", "warplint.toml: suppress 2", "warplint-baseline.json", "not changed since main"."""
+    reason: str = ""
+    """What was written beside the suppression."""
+    line: int = 0
+    """The comment's line in the finding's file; 0 for the others."""
 
 
 class Reason(Struct, frozen=True):
@@ -155,7 +183,10 @@ class FileReport(Struct, frozen=True):
     """Why the file as a whole is incomplete (too large, not UTF-8 and so on)."""
     data: bytes = b""
     """The bytes, for reports that show source."""
-    suppressed: int = 0
+    suppressed: tuple[Suppressed, ...] = ()
+    """Findings that comments, settings, a baseline or a comparison set apart."""
+    read: tuple[tuple[str, str], ...] = ()
+    """Headers that were looked for: path, and SHA-256 of the content in hexadecimal (empty: there is none)."""
 
 
 class RuleInfo(Struct, frozen=True):

@@ -20,6 +20,10 @@ def location(source: SourceFile, span: Span, message: str = "") -> Location:
 
     Columns are UTF-16 units, the end column exclusive.
     """
+    if source.parts or source.origin is not None:
+        inner, start = source.at(span.start)
+        if inner is not source:
+            return location(inner, Span(start, start + span.end - span.start), message)
     size = len(source.data)
     start = max(0, min(span.start, size))
     line, column = source.position(start)

@@ -90,7 +90,7 @@ def rules() -> tuple[LoadedRule, ...]:
     found: dict[str, LoadedRule] = {}
     for rule in _walk(warplint_rules):
         _add(found, rule)
-    for name, target in _entry_points(ENTRY_POINT_GROUP):
+    for name, target in entry_points(ENTRY_POINT_GROUP):
         try:
             pack = importlib.import_module(target.partition(":")[0])
         except ImportError as error:
@@ -199,7 +199,8 @@ def _load(name: str) -> ModuleType:
     except Exception as error:
         raise RuleError(f"the rule {name} cannot be imported: {type(error).__name__}: {error}") from error
     checks = [callable(getattr(module, name, None)) for name in ("check", "check_execution")]
-    if not isinstance(getattr(module, "RULE", None), Rule) or not any(checks):
+    rule = getattr(module, "RULE", None)
+    if not isinstance(rule, Rule) or not (any(checks) or rule.comments):
         raise RuleError(
             f"{name}: a rule module holds `RULE = Rule(...)` and `def check(roles)` or `def check_execution(execution)`"
         )
@@ -216,12 +217,22 @@ def _named(rule: LoadedRule) -> str:
     return rule.source if isinstance(rule.source, str) else rule.source.__name__
 
 
-def _entry_points(group: str) -> list[tuple[str, str]]:
+def entry_points(group: str) -> list[tuple[str, str]]:
     """(name, target) of a group's entry points, sorted. `importlib.metadata` is slow to import and reads every
     distribution; a plain look at the entry_points.txt files first says whether there is anything to ask it.
     """
-    needle = f"[{group}]".encode()
-    for folder in sys.path:
+    if f"[{group}]".encode() not in _announced(tuple(sys.path)):
+        return []
+    from importlib.metadata import entry_points
+
+    return sorted((point.name, point.value) for point in entry_points(group=group))
+
+
+@cache
+def _announced(folders: tuple[str, ...]) -> frozenset[bytes]:
+    """The groups of ours in the entry_points.txt files below the folders, as they stand there (`[warplint.rules]`)."""
+    found: set[bytes] = set()
+    for folder in folders:
         try:
             entries = [e.name for e in os.scandir(folder or ".") if e.name.endswith((".dist-info", ".egg-info"))]
         except OSError:
@@ -229,15 +240,9 @@ def _entry_points(group: str) -> list[tuple[str, str]]:
         for entry in entries:
             try:
                 with open(os.path.join(folder or ".", entry, "entry_points.txt"), "rb") as file:
-                    if needle in file.read():
-                        break
+                    text = file.read()
             except OSError:
                 continue
-        else:
-            continue
-        break
-    else:
-        return []
-    from importlib.metadata import entry_points
-
-    return sorted((point.name, point.value) for point in entry_points(group=group))
+            if b"[warplint." in text:
+                found.update(line.strip() for line in text.splitlines() if line.startswith(b"[warplint."))
+    return frozenset(found)

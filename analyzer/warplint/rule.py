@@ -39,5 +39,7 @@ class Rule(Struct, frozen=True):
     also where an error elsewhere has spoiled the schedule."""
     supersedes: tuple[str, ...] = ()
     """Slugs of rules whose findings are consequences of this one's: they are dropped where both share a line."""
+    comments: bool = False
+    """About the suppression comments of a file: has no check, `warplint.suppress` speaks for it."""
     last_resort: bool = False
     """Speaks only for kernels in which no other rule reported an error."""

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from warplint.engine import Settings, _lower, read_input
+from warplint.engine import Settings, lower_source, read_input
+from warplint.headers import with_headers
 from warplint.judge import _facts, internal, reasons_of
 from warplint.source import SourceFile
 
@@ -80,9 +81,9 @@ def trace_bytes(path: str, data: bytes, settings: Settings, wanted: tuple[str, .
         return TracedFile(path, reasons=(text,))
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return TracedFile(path, reasons=("not analysed: the file is UTF-16; save it as UTF-8",))
-    source = SourceFile(path, data)
+    source = with_headers(SourceFile(path, data), settings.folder, settings.include).source
     try:
-        module = _lower(source, settings)
+        module = lower_source(source, settings)
     except Exception as error:  # a fault of ours must not stop the other files
         return TracedFile(path, problem=internal(error, "reading the file"))
     kernels, problems = [], []
@@ -90,10 +91,10 @@ def trace_bytes(path: str, data: bytes, settings: Settings, wanted: tuple[str, .
         if wanted and not any(name in kernel.name for name in wanted):
             continue
         try:
-            kernels.append(_trace(kernel, source))
+            kernels.append(_trace(kernel, module.source))
         except Exception as error:
             problems.append(internal(error, f"kernel {kernel.name}"))
-    reasons = tuple(reason.text for reason in reasons_of(source, getattr(module, "incomplete", ())))
+    reasons = tuple(reason.text for reason in reasons_of(module.source, module.incomplete))
     return TracedFile(path, tuple(kernels), "; ".join(problems), reasons)
 
 

@@ -178,6 +178,7 @@ def _page(report: Report) -> dict[str, Any]:
         "rules_used": [(slug, sum(i.finding.rule == slug for i in items)) for slug in used],
         "symptoms": sorted({item.finding.symptom.value for item in items}),
         "counted": counted,
+        "suppressed": list(report.suppressed()),
         "title": _title(report),
     }
 

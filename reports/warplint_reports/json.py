@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from warplint.finding import FileReport, Finding, KernelReport, Location, Reason, TreeNode, TreeOp
+from warplint.finding import FileReport, Finding, KernelReport, Location, Reason, Suppressed, TreeNode, TreeOp
 from warplint_reports.report import Report
 
 SCHEMA = "warplint-report/1"
@@ -24,6 +24,17 @@ def as_data(report: Report) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "version": report.version,
+        **(
+            {
+                "shard": {
+                    "number": report.shard.number,
+                    "count": report.shard.count,
+                    "positions": list(report.shard.positions),
+                }
+            }
+            if report.shard
+            else {}
+        ),
         "files": [_file(file) for file in report.files],
     }
 
@@ -33,7 +44,8 @@ def _file(file: FileReport) -> dict[str, Any]:
         "path": file.path,
         "problem": file.problem,
         "reasons": [_reason(reason) for reason in file.reasons],
-        "suppressed": file.suppressed,
+        "suppressed": len(file.suppressed),
+        "suppressions": [_suppressed(one) for one in file.suppressed],
         "findings": [_finding(finding) for finding in file.findings],
         "kernels": [_kernel(kernel) for kernel in file.kernels],
     }
@@ -68,6 +80,16 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "related": [_location(place) for place in finding.related],
         "steps": [_location(place) for place in finding.steps],
         "fingerprint": finding.fingerprint,
+    }
+
+
+def _suppressed(one: Suppressed) -> dict[str, Any]:
+    return {
+        "by": one.by,
+        "where": one.where,
+        "reason": one.reason,
+        "line": one.line,
+        "finding": _finding(one.finding),
     }
 
 

@@ -7,8 +7,18 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from warplint.finding import FileReport, Finding, KernelReport, Level, RuleInfo, Verdict
+from warplint.finding import FileReport, Finding, KernelReport, Level, RuleInfo, Suppressed, Verdict
 from warplint.source import SourceFile
+
+
+class Shard(Struct, frozen=True):
+    """Which part of a whole a run was about."""
+
+    number: int
+    """From 1."""
+    count: int
+    positions: tuple[int, ...]
+    """Where its files stood among those of the whole, in the order of the report's files."""
 
 
 class Report(Struct, frozen=True, dict=True):
@@ -19,6 +29,12 @@ class Report(Struct, frozen=True, dict=True):
     version: str = ""
     category: str = ""
     """Distinguishes several runs over one commit (SARIF `automationDetails`)."""
+
+    show_suppressed: bool = False
+    """Text and SARIF show what was suppressed; JSON and HTML always do."""
+    fail_on: Level = Level.ERROR
+    """The lowest level for which the run fails."""
+    shard: Shard | None = None
 
     def kernels(self) -> Iterator[tuple[FileReport, KernelReport]]:
         """Every kernel with its file, in report order."""
@@ -35,6 +51,12 @@ class Report(Struct, frozen=True, dict=True):
                 for finding in kernel.findings:
                     yield file, finding
 
+    def suppressed(self) -> Iterator[tuple[FileReport, Suppressed]]:
+        """Every suppressed finding with its file, in report order."""
+        for file in self.files:
+            for one in file.suppressed:
+                yield file, one
+
     def count(self, level: Level) -> int:
         """How many findings of exactly this level."""
         return sum(finding.level is level for _, finding in self.findings())
@@ -45,6 +67,16 @@ class Report(Struct, frozen=True, dict=True):
         return any(file.reasons for file in self.files) or any(
             kernel.verdict is Verdict.INCOMPLETE for _, kernel in self.kernels()
         )
+
+
+def sentences(finding: Finding) -> str:
+    """Message, who executes it, consequence and remedy as plain sentences; the first stands alone."""
+    said = [finding.message]
+    if finding.threads and finding.threads not in finding.message:
+        said.append(f"Executed by {finding.threads}")
+    said += [finding.why, finding.remedy]
+    flat = [" ".join(text.split()) for text in said if text.strip()]
+    return " ".join(text if text.endswith((".", "!", "?")) else f"{text}." for text in flat)
 
 
 def counted(number: int, noun: str) -> str:

@@ -7,11 +7,11 @@ results. Primary regions stay on one line: an annotation that spans lines is sho
 
 from __future__ import annotations
 
-import json
 from typing import Any
 from urllib.parse import quote
 
-from warplint.finding import FileReport, Finding, KernelReport, Level, Location, RuleInfo, Verdict
+from warplint.finding import FileReport, Finding, KernelReport, Level, Location, RuleInfo, Suppressed, Verdict
+from warplint_reports import sarif_limits as limits
 from warplint_reports.linehash import line_hashes
 from warplint_reports.report import Report, lines_of
 
@@ -20,15 +20,36 @@ MAX_DESCRIPTION = 1024
 _SEVERITY = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "recommendation"}
 
 _NOTIFICATIONS = (
-    ("file-incomplete", "A file was not analysed completely", "warning"),
-    ("file-problem", "A file could not be read or analysed", "error"),
-    ("kernel-incomplete", "A kernel was not analysed completely", "warning"),
+    (
+        "file-incomplete",
+        "A file was not analysed completely",
+        "warning",
+        "Part of the file could not be read: nothing is claimed about it. The message says why.",
+    ),
+    (
+        "file-problem",
+        "A file could not be read or analysed",
+        "error",
+        "There is no verdict on any kernel of the file. The message says why; the exit code is 2.",
+    ),
+    (
+        "kernel-incomplete",
+        "A kernel was not analysed completely",
+        "warning",
+        "What could not be established is named with its line. The kernel's findings hold; others may be missing.",
+    ),
+    (*limits.NOTIFICATION, "The worst results are kept. The other formats have no limit and hold all of them."),
 )
 
 
 def render(report: Report) -> str:
     """The log as JSON text ending in a newline."""
-    return json.dumps(log(report), indent=2) + "\n"
+    return limits.fitted(log(report), truncation_notice())
+
+
+def truncation_notice() -> dict[str, Any]:
+    """The notification that something was left out, without its text."""
+    return _notice(limits.NOTIFICATION[0], "warning", "", "", 0)
 
 
 def log(report: Report) -> dict[str, Any]:
@@ -47,8 +68,15 @@ def log(report: Report) -> dict[str, Any]:
                         "semanticVersion": report.version or "0.0.0",
                         "rules": [_rule(rule) for rule in rules],
                         "notifications": [
-                            {"id": name, "shortDescription": {"text": text}, "defaultConfiguration": {"level": level}}
-                            for name, text, level in _NOTIFICATIONS
+                            {
+                                "id": name,
+                                "name": _pascal(name),
+                                "shortDescription": {"text": f"{text}."},
+                                "fullDescription": {"text": full},
+                                "help": {"text": full},
+                                "defaultConfiguration": {"level": level},
+                            }
+                            for name, text, level, full in _NOTIFICATIONS
                         ],
                     }
                 },
@@ -56,7 +84,9 @@ def log(report: Report) -> dict[str, Any]:
                 "originalUriBaseIds": {"%SRCROOT%": {"description": {"text": "The folder warplint was started in."}}},
                 "columnKind": "utf16CodeUnits",
                 "artifacts": [{"location": _artifact(file.path), "roles": ["analysisTarget"]} for file in report.files],
-                "results": [result for file in report.files for result in _results(file, index)],
+                "results": [
+                    result for file in report.files for result in _results(file, index, report.show_suppressed)
+                ],
                 "invocations": [
                     {
                         "executionSuccessful": not any(file.problem for file in report.files),
@@ -79,11 +109,32 @@ def log(report: Report) -> dict[str, Any]:
                             "facts": dict(kernel.facts),
                         }
                         for _, kernel in report.kernels()
-                    ]
+                    ],
+                    **_shard(report),
                 },
             }
         ],
     }
+
+
+def _shard(report: Report) -> dict[str, Any]:
+    """For `warplint merge`: which part this is, and how many results, notifications and kernels each file has."""
+    if report.shard is None:
+        return {}
+    sizes = [
+        [
+            position,
+            len(_findings_of(file)) + (len(file.suppressed) if report.show_suppressed else 0),
+            len(_notifications(file)),
+            len(file.kernels),
+        ]
+        for position, file in zip(report.shard.positions, report.files, strict=True)
+    ]
+    return {"shard": {"number": report.shard.number, "count": report.shard.count, "files": sizes}}
+
+
+def _findings_of(file: FileReport) -> list[Finding]:
+    return [*file.findings, *(finding for kernel in file.kernels for finding in kernel.findings)]
 
 
 # ---------------------------------------------------------------------------------------------------- rules
@@ -91,7 +142,7 @@ def _rule(info: RuleInfo) -> dict[str, Any]:
     tags = ["gpu", info.family, info.symptom.value, *(["debugging-guide"] if info.guide else [])]
     return {
         "id": info.slug,
-        "name": "".join(part.capitalize() for part in info.slug.split("-")),
+        "name": _pascal(info.slug),
         "shortDescription": {"text": _cut(f"{info.summary}.")},
         "fullDescription": {"text": _cut(_prose(info.why))},
         "help": {"text": _help_text(info), "markdown": _help_markdown(info)},
@@ -102,6 +153,10 @@ def _rule(info: RuleInfo) -> dict[str, Any]:
             "problem.severity": _SEVERITY[info.level],
         },
     }
+
+
+def _pascal(slug: str) -> str:
+    return "".join(part.capitalize() for part in slug.split("-"))
 
 
 def _prose(text: str) -> str:
@@ -125,11 +180,31 @@ def _help_markdown(info: RuleInfo) -> str:
 
 
 # -------------------------------------------------------------------------------------------------- results
-def _results(file: FileReport, index: dict[str, int]) -> list[dict[str, Any]]:
-    findings = [*file.findings, *(finding for kernel in file.kernels for finding in kernel.findings)]
-    own = [finding.location.line for finding in findings if finding.location.path == file.path]
+def _results(file: FileReport, index: dict[str, int], suppressed: bool) -> list[dict[str, Any]]:
+    findings = _findings_of(file)
+    set_apart = file.suppressed if suppressed else ()
+    everything = [*findings, *(one.finding for one in set_apart)]
+    own = [finding.location.line for finding in everything if finding.location.path == file.path]
     hashes = line_hashes(file.data, own)
-    return [_result(file, finding, index, hashes) for finding in findings]
+    results = [_result(file, finding, index, hashes) for finding in findings]
+    for one in set_apart:
+        result = _result(file, one.finding, index, hashes)
+        result["suppressions"] = [_suppression(file, one)]
+        if one.by == "baseline":
+            result["baselineState"] = "unchanged"
+        results.append(result)
+    return results
+
+
+def _suppression(file: FileReport, one: Suppressed) -> dict[str, Any]:
+    """How a result was set apart. A comment stands in the source, settings and baselines beside it."""
+    said = f"{one.where}: {one.reason}" if one.reason else one.where
+    kind = "inSource" if one.by == "comment" else "external"
+    data: dict[str, Any] = {"kind": kind, "status": "accepted", "justification": _plain(said)}
+    if one.line:
+        physical = {"artifactLocation": _artifact(file.path), "region": {"startLine": one.line}}
+        data["location"] = {"physicalLocation": physical}
+    return data
 
 
 def _result(file: FileReport, finding: Finding, index: dict[str, int], hashes: dict[int, str]) -> dict[str, Any]:
@@ -157,11 +232,11 @@ def _result(file: FileReport, finding: Finding, index: dict[str, int], hashes: d
     }
     if finding.related:
         result["relatedLocations"] = [
-            _location(file, related, number) for number, related in enumerate(finding.related, 1)
+            _location(file, related, number) for number, related in enumerate(finding.related[: limits.MAX_RELATED], 1)
         ]
-    if finding.steps:
+    if steps := limits.middle_out(finding.steps, limits.MAX_STEPS):
         result["codeFlows"] = [
-            {"threadFlows": [{"locations": [{"location": _location(file, step, None)} for step in finding.steps]}]}
+            {"threadFlows": [{"locations": [{"location": _location(file, step, None)} for step in steps]}]}
         ]
     return result
 
@@ -174,8 +249,10 @@ def _message(finding: Finding) -> str:
     sentences.extend(_sentence(text) for text in (finding.why, finding.remedy) if text)
     links = [
         f"[line {related.line}]({number})" + (f": {_plain(related.message)}" if related.message else "")
-        for number, related in enumerate(finding.related, 1)
+        for number, related in enumerate(finding.related[: limits.MAX_RELATED], 1)
     ]
+    if len(finding.related) > len(links):
+        links.append(f"{len(finding.related) - len(links)} more places")
     if links:
         sentences.append(f"See {'; '.join(links)}.")
     return " ".join(sentences)
@@ -241,13 +318,11 @@ def _kernel_notices(kernel: KernelReport) -> list[dict[str, Any]]:
 
 
 def _notice(name: str, level: str, text: str, path: str, line: int) -> dict[str, Any]:
+    number = [item[0] for item in _NOTIFICATIONS].index(name)
+    notice = {"descriptor": {"id": name, "index": number}, "level": level, "message": {"text": _plain(text)}}
+    if not path:
+        return notice
     physical: dict[str, Any] = {"artifactLocation": _artifact(path)}
     if line:
         physical["region"] = {"startLine": line}
-    number = [item[0] for item in _NOTIFICATIONS].index(name)
-    return {
-        "descriptor": {"id": name, "index": number},
-        "level": level,
-        "message": {"text": _plain(text)},
-        "locations": [{"physicalLocation": physical}],
-    }
+    return {**notice, "locations": [{"physicalLocation": physical}]}

@@ -18,7 +18,7 @@ import textwrap
 import unicodedata
 from collections.abc import Iterator
 
-from warplint.finding import FileReport, Finding, Level, Location, Verdict
+from warplint.finding import FileReport, Finding, KernelReport, Level, Location, Suppressed, Verdict
 from warplint_reports.report import Report, counted, lines_of, tally, visible
 
 WIDTH = 100
@@ -52,6 +52,10 @@ def render(report: Report, *, color: bool = False) -> str:
     for file, finding in report.findings():
         out.extend(_finding(file, finding, paint))
         out.append("")
+    if report.show_suppressed:
+        for file, one in report.suppressed():
+            out.extend(_suppressed(file, one, paint))
+            out.append("")
     out.extend(_verdicts(report, paint))
     out.append(_summary(report, paint))
     return "\n".join(out) + "\n"
@@ -94,6 +98,15 @@ def _finding(file: FileReport, finding: Finding, paint) -> Iterator[str]:
         text = f"{_place(place)}: {place.message}" if place.message else _place(place)
         yield from _row(label, text, paint, wrap=False)
         label = ""
+
+
+def _suppressed(file: FileReport, one: Suppressed, paint) -> Iterator[str]:
+    finding = one.finding
+    message = visible(" ".join(finding.message.split())).rstrip(".")
+    head = paint("dim", f"suppressed {finding.level.value}")
+    yield f"{_bold(paint, _place(finding.location))}: {head}: {message} {paint('dim', f'[{finding.rule}]')}"
+    yield from _excerpt(file, finding.location, paint)
+    yield from _row("because", f"{one.by}, {one.where}" + (f": {one.reason}" if one.reason else ""), paint)
 
 
 def _row(label: str, text: str, paint, *, wrap: bool = True) -> Iterator[str]:
@@ -148,7 +161,7 @@ def _verdicts(report: Report, paint) -> Iterator[str]:
             kernel,
             _cut(visible(kernel.name), 48),
             _cut(f"{visible(file.path)}:{kernel.line}", 72),
-            tally(kernel.findings),
+            ", ".join(filter(None, (tally(kernel.findings), _set_apart(file, kernel)))),
         )
         for file, kernel in report.kernels()
     ]
@@ -165,6 +178,11 @@ def _verdicts(report: Report, paint) -> Iterator[str]:
             for line in textwrap.wrap(visible(text), WIDTH - 4, break_long_words=False):
                 yield f"    {line}"
     yield ""
+
+
+def _set_apart(file: FileReport, kernel: KernelReport) -> str:
+    number = sum(one.finding.kernel == kernel.name for one in file.suppressed)
+    return f"{number} suppressed" if number else ""
 
 
 def _cut(text: str, width: int) -> str:
@@ -184,6 +202,8 @@ def _summary(report: Report, paint) -> str:
     open_ones = sum(kernel.verdict is Verdict.INCOMPLETE for kernel in kernels)
     if open_ones:
         parts.append(paint("incomplete", f"{open_ones} incomplete"))
+    if suppressed := sum(1 for _ in report.suppressed()):
+        parts.append(paint("dim", f"{suppressed} suppressed"))
     unread = sum(bool(file.problem) for file in report.files)
     if unread:
         parts.append(paint("error", f"{counted(unread, 'file')} with problems"))

@@ -30,6 +30,13 @@ MAY_IMPORT = {
     "machine": {"source", "patterns", "finding", "ops", "program", "threads"},
     "handoffs": {"source", "finding", "place", "tables", "ops", "program", "threads", "machine"},
     "rule": {"finding"},
+    "suppress": {"source", "finding", "place", "syntax"},
+    "baseline": {"finding"},
+    "diff": {"finding", "baseline"},
+    "cache": {"__version__", "finding", "tables", "registry"},
+    "cluster": {"finding", "engine", "cache", "discover", "parallel"},
+    "pathmap": {"discover"},
+    "parallel": {"finding", "judge", "engine", "cache", "discover", "machine", "program", "syntax", "threads"},
 }
 RULES_MAY_IMPORT = {"source", "memo", "finding", "place", "ops", "program", "threads", "machine", "handoffs", "rule"}
 REPORTS_MAY_IMPORT = {"finding", "source", "tables"}

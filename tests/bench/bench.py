@@ -65,7 +65,7 @@ def startup(repeat: int) -> None:
     bare = best(process(sys.executable, "-c", "pass"), repeat, of_children)
     for label, argv, limit in (
         ("warplint --version", ["--version"], 6),
-        (f"warplint lint {SMALL.name}", ["lint", "--no-config", str(SMALL)], 12),
+        (f"warplint lint {SMALL.name}", ["lint", "--no-config", "--no-cache", str(SMALL)], 12),
     ):
         ours = best(process(sys.executable, "-m", "warplint", *argv), repeat, of_children)
         print(f"{label:44} {ours / bare:6.2f} x bare python   (limit {limit})")
@@ -120,7 +120,7 @@ that forked them."""
 
 def peak(*paths: Path) -> float | None:
     """Peak memory in MB of linting files in one process of its own; None where the system does not tell (not Linux)."""
-    argv = (sys.executable, "-c", MEASURED, "lint", "--no-config", "--exit-zero", *map(str, paths))
+    argv = (sys.executable, "-c", MEASURED, "lint", "--no-config", "--no-cache", "-j1", "--exit-zero", *map(str, paths))
     done = subprocess.run(argv, capture_output=True, text=True, check=False, env=ENVIRONMENT)
     words = done.stderr.split()
     return int(words[-1]) / 1024 if words and words[-1].isdigit() else None
@@ -138,6 +138,27 @@ def memory(corpus: list[Path]) -> None:
         print(f"{label:44} {shown}              {limit}".rstrip(), flush=True)
 
 
+def cached(corpus: list[Path]) -> None:
+    """The whole command over all files: one process, all processors, and once more from the cache; by the clock."""
+    with tempfile.TemporaryDirectory() as folder:
+        base = [sys.executable, "-m", "warplint", "lint", "--no-config", "--exit-zero", "-q", "-o"]
+        base += [f"json={folder}/report.json", *map(str, corpus)]
+
+        def run(*options: str) -> tuple[float, bytes]:
+            began = time.perf_counter()
+            subprocess.run([*base, *options], stderr=subprocess.DEVNULL, check=False, env=ENVIRONMENT)
+            return time.perf_counter() - began, Path(folder, "report.json").read_bytes()
+
+        alone, first = run("--no-cache", "-j1")
+        shared, second = run("--cache", f"{folder}/cache")
+        again, third = run("--cache", f"{folder}/cache")
+    same = "" if first == second == third else "   THE REPORTS DIFFER"
+    label = f"command, {len(corpus)} files"
+    print(f"{label + ', one process':44} {alone:6.1f} s")
+    print(f"{label + f', {len(os.sched_getaffinity(0))} processors':44} {shared:6.1f} s{same}")
+    print(f"{label + ', from the cache':44} {alone / again:6.1f} x faster          (at least 10)", flush=True)
+
+
 def main() -> None:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
@@ -147,6 +168,7 @@ def main() -> None:
     corpus = sorted(options.corpus.rglob("*.cu"))
     startup(max(10, options.repeat))
     memory(corpus)
+    cached(corpus)
     lint_against_parse(corpus, options.repeat, execute=False, limit=6)
     lint_against_parse(corpus, options.repeat, execute=True, limit=25)
 

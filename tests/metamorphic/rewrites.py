@@ -63,6 +63,8 @@ def _directive_lines(text: str) -> set[int]:
 
 
 def _by_line(text: str, change: Callable[[str], str]) -> str:
+    if 'R"' in text:
+        return text  # blanks inside a raw string are part of it
     fixed = _directive_lines(text)
     lines = text.split("\n")
     inside = False  # of a comment over several lines

@@ -21,6 +21,9 @@ FIXTURES = sorted(path for path in ROOT.rglob("*.cu") if path.relative_to(ROOT).
 ARTIFACTS = sorted((ROOT / "artifacts").glob("*.cu"))
 
 KNOWN = {
+    # A comment between the braces of `n32_t<1>{}`: the count is not known then, and the kernel is incomplete.
+    ("comments", "libraries/libcudacxx/ptx_store_wait.cu"),
+    ("comments", "libraries/libcudacxx/ptx_store_wait_too_few.cu"),
     ("hoist", "participation/state-advance-in-divergent-code/tirx_next_tile_by_half_the_group.cu"),
 }
 """Known misses: a finding that the rewritten text does not get. One that is found after all fails here: take it out."""

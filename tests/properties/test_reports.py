@@ -157,8 +157,7 @@ def test_formats_say_the_same() -> None:
     said = [
         (finding.rule, finding.location.path, finding.location.line)
         for file in files
-        for kernel in file.kernels
-        for finding in kernel.findings
+        for finding in (*file.findings, *(found for kernel in file.kernels for found in kernel.findings))
     ]
     assert len(said) > 20
     results = json.loads(out["sarif"])["runs"][0]["results"]
@@ -174,8 +173,7 @@ def test_formats_say_the_same() -> None:
     in_json = [
         (finding["rule"], finding["location"]["path"], finding["location"]["line"])
         for file in json.loads(out["json"])["files"]
-        for kernel in file["kernels"]
-        for finding in kernel["findings"]
+        for finding in [*file["findings"], *(found for kernel in file["kernels"] for found in kernel["findings"])]
     ]
     assert sorted(in_json) == sorted(said)
     for rule, path, line in said:

@@ -1,4 +1,4 @@
-"""The command line: `warplint lint`, `tree`, `handoffs`, `run`, `rules`, `explain`.
+"""The command line: `warplint lint`, `tree`, `handoffs`, `run`, `rules`, `explain`, and what goes with `lint`.
 
 Exit codes are the same in every format: 0 clean, 1 findings at or above `--fail-on` (or, with `--strict`, a kernel that
 could not be judged completely), 2 a usage error, a file that cannot be read, or a fault of warplint itself, reported
@@ -7,6 +7,7 @@ after all other files are done.
 
 from __future__ import annotations
 
+import importlib
 import io
 import os
 import sys
@@ -14,18 +15,50 @@ import sys
 import click
 
 from warplint import __version__
-from warplint.cli.explain import explain, list_rules
-from warplint.cli.handoffs import handoffs
-from warplint.cli.lint import lint
-from warplint.cli.run import run
-from warplint.cli.tree import tree
 
 __all__ = ["main", "warplint"]
 
 CONTEXT = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
 
-@click.group(context_settings=CONTEXT)
+COMMANDS = {
+    "lint": "lint:lint",
+    "tree": "tree:tree",
+    "handoffs": "handoffs:handoffs",
+    "run": "run:run",
+    "rules": "explain:list_rules",
+    "explain": "explain:explain",
+    "ops": "ops:list_operations",
+    "dialects": "dialects:list_dialects",
+    "baseline": "known:make_baseline",
+    "merge": "merge:merge_reports",
+    "config": "config:show_config",
+    "completion": "editor:completion",
+    "lsp": "editor:language_server",
+}
+"""Commands in the order of `--help`: the module of this package, and the command in it."""
+
+
+class Commands(click.Group):
+    """A group whose commands are imported when they are asked for: most runs need one."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name; None when there is none."""
+        if cmd_name not in COMMANDS:
+            from difflib import get_close_matches
+
+            if near := get_close_matches(cmd_name, COMMANDS, n=1):
+                ctx.fail(f"there is no command {cmd_name!r}; did you mean {near[0]}?")
+            return None
+        module, _, name = COMMANDS[cmd_name].partition(":")
+        return getattr(importlib.import_module(f"warplint.cli.{module}"), name)
+
+
+@click.group(cls=Commands, context_settings=CONTEXT)
 @click.version_option(__version__, "-V", "--version", prog_name="warplint", message="%(prog)s %(version)s")
 def warplint() -> None:
     """Read generated CUDA and HIP kernels and say whether their threads and hand-offs are right.
@@ -46,14 +79,6 @@ def warplint() -> None:
         warplint handoffs artifacts/gemm.cu
         warplint run artifacts/gemm.cu
     """
-
-
-warplint.add_command(lint)
-warplint.add_command(tree)
-warplint.add_command(handoffs)
-warplint.add_command(run)
-warplint.add_command(list_rules)
-warplint.add_command(explain)
 
 
 def main() -> int:

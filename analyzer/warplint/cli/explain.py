@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from warplint.cli.editor import rule_names
 from warplint.cli.options import color_option, wants_color
 from warplint.finding import RuleInfo
 
@@ -116,7 +117,7 @@ def _table(families: dict[str, list[RuleInfo]]) -> None:
 
 
 @click.command("explain")
-@click.argument("rule")
+@click.argument("rule", shell_complete=rule_names)
 @click.option("--json", "as_json", is_flag=True, help="Write JSON.")
 @color_option
 def explain(rule: str, as_json: bool, color: str) -> int:

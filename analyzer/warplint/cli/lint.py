@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from warplint import __version__, config
-from warplint.cli.options import Chosen, Parsed, color_option, launch_options, merge, wants_color
-from warplint.finding import FileReport, Level
+from warplint import __version__
+from warplint.cli.analysis import LEVELS, Analysis, analysis_options, prepare, rules_of, tell_problems
+from warplint.cli.help import Sectioned
+from warplint.cli.known import baseline_path, without_known, without_unchanged
+from warplint.cli.options import Chosen, color_option, launch_options, wants_color
+from warplint.finding import Level
 
 if TYPE_CHECKING:
-    from warplint.discover import Input
     from warplint_reports.report import Report
 
-FORMATS = ("text", "json", "sarif", "html")
-PROGRESS_FROM = 8
-"""Files from which a progress bar is worth a terminal's line."""
-_LEVELS = click.Choice([level.value for level in Level])
+FORMATS = ("text", "json", "sarif", "html", "github", "gitlab", "junit", "rdjson", "markdown")
+BY_NAME = {"sarif", "gitlab"}
+"""Formats whose readers follow a finding from run to run by the name of its file."""
 
 
 class Output(click.ParamType):
@@ -35,14 +37,9 @@ class Output(click.ParamType):
         return kind, path
 
 
-@click.command("lint")
+@click.command("lint", cls=Sectioned)
 @click.argument("paths", nargs=-1, required=True)
-@click.option(
-    "--select", "-s", metavar="NAMES", multiple=True, help="Only these rules or families (commas, repeatable)."
-)
-@click.option("--ignore", "-i", metavar="NAMES", multiple=True, help="Leave these rules or families out.")
-@click.option("--level", type=_LEVELS, help="Lowest level that is reported.  [default: warning]")
-@click.option("--fail-on", type=_LEVELS, help="Lowest level for which the exit code is 1.  [default: error]")
+@click.option("--fail-on", type=LEVELS, help="Lowest level for which the exit code is 1.  [default: error]")
 @click.option(
     "--exit-zero", is_flag=True, help="Exit with 0 even when there are findings (not for usage and input errors)."
 )
@@ -63,14 +60,20 @@ class Output(click.ParamType):
     help="Also write a report to a file; repeatable, one analysis serves all. FILE `-` is standard output.",
 )
 @click.option("--quiet", "-q", is_flag=True, help="Write nothing to standard output but what --output sends there.")
+@click.option("--show-suppressed", is_flag=True, help="Show suppressed findings in text and SARIF reports, too.")
 @click.option(
-    "--expect",
-    metavar="NAMES",
-    multiple=True,
-    type=Parsed("names", config.expect),
-    help="Fast paths every kernel should use: tma, tcgen05, wgmma, mfma (commas, repeatable).",
+    "--baseline",
+    "baseline",
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    help="Report what is not in FILE only (`warplint baseline` writes one). Default: `baseline` of the settings file.",
 )
-@click.option("--no-execute", is_flag=True, help="Structural rules only: do not execute the hand-off protocol (fast).")
+@click.option("--no-baseline", is_flag=True, help="Use no baseline, whatever the settings file says.")
+@click.option(
+    "--diff",
+    metavar="BASE",
+    help="Report only what concerns lines that changed since the branch left the commit BASE (origin/main), or is new.",
+)
 @click.option(
     "--sarif-category",
     metavar="NAME",
@@ -78,10 +81,36 @@ class Output(click.ParamType):
     show_default=True,
     help="Distinguishes several uploads for one commit (automationDetails.id).",
 )
+@click.option("--watch", is_flag=True, help="Analyse again whenever a file changes (needs the extra warplint[watch]).")
+@analysis_options
 @launch_options
 @color_option
-def lint(
+def lint(paths: tuple[str, ...], watch: bool, **options: Any) -> int:
+    """Analyse CUDA and HIP sources.
+
+    PATHS are files, folders (searched for .cu, .cuh, .hip and the like), patterns, or `-` for standard input.
+
+    \b
+        warplint lint artifacts/*.cu
+        warplint lint gemm.cu --block 384 --cluster 2 --arch sm_100a
+        warplint lint build/ --output sarif=warplint.sarif --output html=report.html
+        warplint lint artifacts/ --baseline warplint-baseline.json --diff origin/main
+        cat kernel.cu | warplint lint - --stdin-name kernel.cu
+
+    Every kernel gets a verdict: `clean`, `findings`, or `incomplete` with the reasons. Exit code: 0 clean, 1 findings
+    at or above --fail-on, 2 usage errors and files that could not be read (after all others are done).
+    """
+    if not watch:
+        return _lint(paths, **options)
+    from warplint.cli.watch import watch as again
+
+    others = tuple(filter(None, (options["config_path"], options["baseline"])))
+    return again(paths, lambda: _lint(paths, **options), others)
+
+
+def _lint(
     paths: tuple[str, ...],
+    *,
     form: str | None,
     outputs: tuple[tuple[str, str], ...],
     quiet: bool,
@@ -91,47 +120,42 @@ def lint(
     stdin_name: str,
     color: str,
     sarif_category: str,
-    no_execute: bool,
+    show_suppressed: bool,
+    baseline: str | None,
+    no_baseline: bool,
+    diff: str | None,
     **options: Any,
 ) -> int:
-    """Analyse CUDA and HIP sources.
-
-    PATHS are files, folders (searched for .cu, .cuh, .hip and the like), patterns, or `-` for standard input.
-
-    \b
-        warplint lint artifacts/*.cu
-        warplint lint gemm.cu --block 384 --cluster 2 --arch sm_100a
-        warplint lint build/ --output sarif=warplint.sarif --output html=report.html
-        cat kernel.cu | warplint lint - --stdin-name kernel.cu
-
-    Every kernel gets a verdict: `clean`, `findings`, or `incomplete` with the reasons. Exit code: 0 clean, 1 findings
-    at or above --fail-on, 2 usage errors and files that could not be read (after all others are done).
-    """
-    from warplint.discover import find
-    from warplint_reports.report import Report
+    """One run: analyse, set apart what is known, report."""
+    from warplint_reports.report import Report, Shard
 
     wanted = list(outputs)
     if form or not (quiet or any(path == "-" for _, path in outputs)):
         wanted.insert(0, (form or "text", "-"))
     _check_outputs(wanted)
-    for key in ("select", "ignore"):
-        options[key] = config.names(",".join(options[key]))
-    options["expect"] = tuple(dict.fromkeys(name for group in options["expect"] for name in group))
-    options["level"] = Level(options["level"]) if options["level"] else None
     kinds = {kind for kind, _ in wanted}
-    tree = bool(kinds & {"json", "html"})
-    chosen = merge(paths, tree=tree, execute=not no_execute, tables="html" in kinds, **options)
-
-    inputs = find(paths, stdin_name)
-    files = tuple(_analyse(inputs, chosen))
-    rules = _rule_infos(chosen) if kinds & {"sarif", "html"} else ()
-    report = Report(files, rules, __version__, sarif_category)
-    code = _exit_code(report, chosen, fail_on, exit_zero, strict)
-    for item in files:
-        if item.problem:
-            click.echo(f"warplint: {item.path}: {item.problem}", err=True)
-        elif not item.kernels and not item.reasons:
-            click.echo(f"warplint: {item.path}: no kernel found", err=True)
+    analysis = prepare(
+        paths,
+        tree=bool(kinds & {"json", "html"}),
+        tables="html" in kinds,
+        by_name=bool(kinds & BY_NAME or baseline),
+        stdin_name=stdin_name,
+        **options,
+    )
+    files = tuple(analysis.run())
+    analysis.finish()
+    if diff:
+        files = without_unchanged(analysis, files, diff)
+    if not no_baseline and (known := baseline_path(analysis, baseline)):
+        files = without_known(analysis, files, known)
+    rules = _rule_infos(analysis.chosen) if kinds & {"sarif", "html"} else ()
+    threshold = Level(fail_on) if fail_on else analysis.chosen.config.values.get("fail_on", Level.ERROR)
+    part = Shard(*analysis.shard) if analysis.shard else None
+    report = Report(files, rules, __version__, sarif_category, show_suppressed, threshold, part)
+    code = _exit_code(report, analysis.chosen, exit_zero, strict)
+    tell_problems(files)
+    for text in _unused_entries(report, analysis):
+        click.echo(f"warplint: {text}", err=True)
     for kind, path in wanted:
         if not _write(report, kind, path, color):
             code = 2
@@ -146,54 +170,35 @@ def _check_outputs(wanted: list[tuple[str, str]]) -> None:
             raise click.UsageError(f"two reports would be written to {where}")
 
 
-def _rules(chosen: Chosen):
-    from warplint.registry import RuleError, UnknownRule, select
-
-    values = {**chosen.config.values, **chosen.explicit}
-    try:
-        return select(values.get("select", ()), values.get("ignore", ()))
-    except (RuleError, UnknownRule) as error:
-        raise click.UsageError(str(error)) from error
-
-
 def _rule_infos(chosen: Chosen):
     from warplint.registry import RuleError
 
     try:
-        return tuple(rule.info for rule in _rules(chosen))
+        return tuple(rule.info for rule in rules_of(chosen))
     except RuleError as error:
         raise click.ClickException(str(error)) from error
 
 
-def _analyse(inputs: list[Input], chosen: Chosen) -> Iterator[FileReport]:
-    from warplint.engine import lint_paths
-
-    _rules(chosen)  # unknown names are usage errors, before any file is read
-    reports = lint_paths(inputs, chosen.settings)
-    if len(inputs) < PROGRESS_FROM or not sys.stderr.isatty():
-        return reports
-    return _with_progress(reports, len(inputs))
-
-
-def _with_progress(reports: Iterable[FileReport], total: int) -> Iterator[FileReport]:
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=total)
-        for report in reports:
-            progress.update(task, advance=1, description=report.path.replace("[", "\\["))
-            yield report
+def _unused_entries(report: Report, analysis: Analysis) -> Iterator[str]:
+    """Suppressions of the settings that are about files of this run and match nothing in any of them."""
+    chosen = analysis.chosen
+    if not chosen.config.suppress or report.incomplete or not chosen.base.execute:
+        return
+    rules = rules_of(chosen)
+    asked = {rule.slug for rule in rules} | {rule.family for rule in rules}
+    used = {one.where for _, one in report.suppressed()}
+    about = {entry.where: entry for item in analysis.inputs for _, entry in chosen.config.suppressions(item.path)}
+    for where, entry in about.items():
+        if where not in used and set(entry.rules) <= asked:
+            yield f"{where} ({', '.join(entry.rules)}) matches no finding; remove it"
 
 
-def _exit_code(report: Report, chosen: Chosen, fail_on: str | None, exit_zero: bool, strict: bool | None) -> int:
+def _exit_code(report: Report, chosen: Chosen, exit_zero: bool, strict: bool | None) -> int:
     if any(file.problem for file in report.files):
         return 2
     if exit_zero:
         return 0
-    threshold = Level(fail_on) if fail_on else chosen.config.values.get("fail_on", Level.ERROR)
-    if any(finding.level.rank >= threshold.rank for _, finding in report.findings()):
+    if any(finding.level.rank >= report.fail_on.rank for _, finding in report.findings()):
         return 1
     must_be_complete = chosen.config.values.get("strict", False) if strict is None else strict
     return 1 if must_be_complete and report.incomplete else 0
@@ -201,22 +206,15 @@ def _exit_code(report: Report, chosen: Chosen, fail_on: str | None, exit_zero: b
 
 def _write(report: Report, kind: str, path: str, color: str) -> bool:
     """Render one format to one place; says why when the file cannot be written."""
+    from importlib import import_module
+
+    render: Callable[..., str] = import_module(f"warplint_reports.{kind}").render
     if kind == "text":
-        from warplint_reports.text import render
-
         text = render(report, color=wants_color(color, sys.stdout if path == "-" else None))
-    elif kind == "sarif":
-        from warplint_reports.sarif import render
-
-        text = render(report)
-    elif kind == "html":
-        from warplint_reports.html import render
-
-        text = render(report)
     else:
-        from warplint_reports.json import render
-
         text = render(report)
+    if kind == "github" and (summary := os.environ.get("GITHUB_STEP_SUMMARY")):
+        _append_summary(report, summary)
     if path == "-":
         click.echo(text, nl=False, color=True)
         return True
@@ -228,3 +226,14 @@ def _write(report: Report, kind: str, path: str, color: str) -> bool:
         click.echo(f"warplint: cannot write {path}: {error.strerror or error}", err=True)
         return False
     return True
+
+
+def _append_summary(report: Report, path: str) -> None:
+    """The page that GitHub shows for the step; other steps may have written to the file."""
+    from warplint_reports.markdown import render
+
+    try:
+        with open(path, "a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(render(report))
+    except OSError as error:
+        click.echo(f"warplint: cannot write {path}: {error.strerror or error}", err=True)

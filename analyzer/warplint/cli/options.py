@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplint import config
+from warplint.dialects.packs import Pack, PackError
 from warplint.engine import Settings
 
 if TYPE_CHECKING:
@@ -70,6 +73,23 @@ LAUNCH_OPTIONS = (
         metavar="NAME=V",
         multiple=True,
         help="Define a macro or name a template parameter's value; repeatable.",
+    ),
+    click.option(
+        "--include",
+        "-I",
+        "include",
+        metavar="DIR",
+        type=click.Path(exists=True, file_okay=False),
+        multiple=True,
+        help="Folder to look for headers in (helper definitions, macros, constants), after the file's own; repeatable.",
+    ),
+    click.option(
+        "--dialect",
+        "dialects",
+        metavar="FILE",
+        type=click.Path(exists=True, dir_okay=False),
+        multiple=True,
+        help="Dialect pack (TOML) with names of operations; repeatable. See `warplint dialects`.",
     ),
     click.option(
         "--fragment/--no-fragment",
@@ -140,7 +160,8 @@ class Chosen(Struct, frozen=True):
 
     def settings(self, item: Input) -> Settings:
         """The settings for one input."""
-        return self.config.settings_for(item.path, self.base, self.explicit)
+        found = self.config.settings_for(item.path, self.base, self.explicit)
+        return found if item.path == "-" else replace(found, folder=os.path.dirname(item.path) or ".")
 
 
 def merge(
@@ -162,11 +183,26 @@ def merge(
             except config.ConfigError as error:
                 raise click.UsageError(str(error)) from error
     try:
-        # macros add to those of the file, one by one
-        macros = dict(loaded.values.get("defines", ())) | dict(config.defines(list(given.pop("defines", ()))))
+        macros = config.defines(list(given.pop("defines", ())))
     except ValueError as error:
         raise click.UsageError(f"--define: {error}") from error
+    given["dialects"] = _dialects(given.pop("dialects", ()), loaded)
+    given["include"] = (*given.pop("include", ()), *loaded.values.get("include", ()))
     explicit = {key: value for key, value in given.items() if value not in (None, ())}
     if macros:
-        explicit["defines"] = tuple(macros.items())
+        explicit["defines"] = macros  # they add to those of the file, one by one
     return Chosen(loaded, explicit, Settings(tree=tree, execute=execute, tables=tables))
+
+
+def _dialects(files: Sequence[str], loaded: config.Config) -> tuple[Pack, ...]:
+    """The packs of the command line, then the settings file's; those of installed packages are looked through as well,
+    so that a broken one is told before any file is read.
+    """
+    from warplint.packs import installed, load
+
+    try:
+        packs = (*(load(name) for name in files), *loaded.values.get("dialects", ()))
+        installed()
+    except PackError as error:
+        raise click.UsageError(str(error)) from error
+    return packs
