@@ -1,6 +1,7 @@
 """No test reads or writes the cache of the user who runs it."""
 
 import os
+import signal
 
 import pytest
 
@@ -14,3 +15,7 @@ def own_cache(tmp_path_factory):
     os.environ.pop("WARPLINT_CACHE_DIR")
     if before is not None:
         os.environ["WARPLINT_CACHE_DIR"] = before
+
+
+# Where the tests run in the background of a shell, SIGINT is ignored, and so it would be in the processes they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)

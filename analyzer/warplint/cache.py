@@ -92,7 +92,7 @@ class Cache:
         if report.problem:
             return
         path = self._path(key)
-        payload = zlib.compress(pickle.dumps(replace(report, data=b""), protocol=5), 1)
+        payload = zlib.compress(_encode(replace(report, data=b"")), 1)
         _write(path, FORMAT + hashlib.sha256(payload).digest() + payload)
 
     def prune(self) -> None:
@@ -231,6 +231,22 @@ def _entries(folder: str) -> Iterable[tuple[float, int, str]]:
 
 
 # ---------------------------------------------------------------------------------------------------- entries
+class _Values(pickle.Pickler):
+    """Writes enumerations by their values: some versions of Python 3.11 would write a call of `getattr`."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        """The call that makes an enumeration's member; what pickle does by itself for everything else."""
+        from enum import Enum
+
+        return (type(obj), (obj.value,)) if isinstance(obj, Enum) else NotImplemented
+
+
+def _encode(report: FileReport) -> bytes:
+    buffer = io.BytesIO()
+    _Values(buffer, protocol=5).dump(report)
+    return buffer.getvalue()
+
+
 class _Structs(pickle.Unpickler):
     """Loads our own plain structs and enumerations and nothing else: an entry cannot run code."""
 
