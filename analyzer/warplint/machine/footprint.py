@@ -52,6 +52,10 @@ class Region(Struct, frozen=True):
     tensor: bool = False
 
 
+SPARSE = 1 << 18
+"""Bytes between the first and the last thread's place from which on cells are counted rather than kept as bitsets."""
+
+
 class Lanes(Struct, eq=False):
     """Where each thread of an access goes; shared by all accesses that go to the same places."""
 
@@ -111,6 +115,8 @@ class Lanes(Struct, eq=False):
         if self.high <= other.low or other.high <= self.low:
             return True
         size = gcd(self.grain, other.grain)
+        if self.high - self.low > SPARSE or other.high - other.low > SPARSE:
+            return self.cells(size).keys().isdisjoint(other.cells(size).keys())
         ahead = other.low // size - self.low // size
         if ahead >= 0:
             return not (self.bits(size) >> ahead) & other.bits(size)
