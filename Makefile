@@ -61,7 +61,7 @@ generated: build/generated/tvm026/index.tsv build/generated/tvm027/index.tsv bui
 
 # --- browser: Chromium from the system's packages, driven by playwright's Python client ------------------------------
 build/.browser: $(VENV)/.stamp
-	$(PIP) '.[browser]'
+	$(PIP) -e '.[browser]'
 	@command -v chromium >/dev/null || command -v google-chrome >/dev/null || (apt-get update -qq && apt-get install -y -qq chromium >/dev/null)
 	@mkdir -p build && touch $@
 browser: build/.browser
