@@ -32,6 +32,7 @@ _ENDLESS = ("", "1", "true")
 _TERMS = {
     "bar.sync.cta": "CTA barrier",
     "bar.red.cta": "CTA barrier",
+    "grid.sync": "grid barrier",
     "hip.__syncthreads": "workgroup barrier",
     "amd.s_barrier": "workgroup barrier",
     "bar.sync.named": "bar.sync",

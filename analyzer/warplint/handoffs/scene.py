@@ -24,7 +24,8 @@ ARRIVES = {
 """Operations that contribute to a phase of an mbarrier, and how."""
 WAITS = frozenset({"mbarrier.try_wait", "mbarrier.test_wait"})
 MEETS = {
-    "bar.sync.cta": "CTA barrier", "bar.red.cta": "CTA barrier", "bar.sync.named": "named barrier",
+    "bar.sync.cta": "CTA barrier", "bar.red.cta": "CTA barrier", "grid.sync": "CTA barrier",
+    "bar.sync.named": "named barrier",
     "bar.arrive.named": "named barrier", "barrier.nonaligned": "named barrier",
     "barrier.cluster.arrive": "cluster barrier", "barrier.cluster.wait": "cluster barrier",
     "amd.s_barrier": "CTA barrier", "hip.__syncthreads": "CTA barrier",

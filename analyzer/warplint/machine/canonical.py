@@ -207,6 +207,8 @@ class _Taking:
             self._generation(self.world.named[(cta, ident)], wait.generation)
         elif wait.what == "cluster barrier":
             self._generation(self.world.cluster, wait.generation)
+        elif wait.what == "grid barrier":
+            self._generation(self.world.grid, wait.generation)
 
     def _generation(self, barrier: Any, generation: int) -> None:
         behind = barrier.generation - generation
@@ -266,9 +268,9 @@ class _Taking:
         for key, named in world.named.items():
             self.out.append((self.number(key), named.need, tuple(named.came), tuple(sorted(named.lanes.items()))))
             self.clock(named.knowledge)
-        cluster = world.cluster
-        self.out.append(tuple(sorted(cluster.arrived.items())))
-        self.clock(cluster.knowledge)
+        for cluster in (world.cluster, world.grid):
+            self.out.append(tuple(sorted(cluster.arrived.items())))
+            self.clock(cluster.knowledge)
 
     def _memory(self) -> None:
         world = self.world

@@ -21,10 +21,11 @@ TOGETHER = STRICT | {
     "tcgen05.alloc", "tcgen05.dealloc", "tcgen05.ld", "tcgen05.st", "tcgen05.wait", "ldmatrix", "stmatrix",
     "setmaxnreg",
     "wgmma.mma_async", "wgmma.commit_group", "wgmma.wait_group", "bar.sync.cta", "bar.red.cta", "bar.sync.named",
-    "bar.arrive.named", "barrier.nonaligned",
+    "bar.arrive.named", "barrier.nonaligned", "grid.sync",
 }  # fmt: skip
 """Operations of a whole warp."""
-MEETING = TOGETHER - {"bar.sync.cta", "bar.red.cta", "bar.sync.named", "bar.arrive.named", "barrier.nonaligned"}
+MEETING = TOGETHER - {"bar.sync.cta", "bar.red.cta", "bar.sync.named", "bar.arrive.named", "barrier.nonaligned",
+                      "grid.sync"}  # fmt: skip
 """Those whose lanes have all come when it is executed (a barrier tells more)."""
 SLICE = 4_000
 """Instructions one agent runs before the others get a turn."""

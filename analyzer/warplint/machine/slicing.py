@@ -35,7 +35,7 @@ STORES = ("st", "st.release", "st.relaxed", "st.volatile")
 HARMLESS = ("nanosleep", "fence.acq_rel.cluster")
 MAX_SPIN = 60
 MEETINGS = ("mbarrier.", "bar.", "barrier.", "cp.async", "tcgen05.", "wgmma.", "st.async", "hip.__syncthreads",
-            "amd.s_barrier", "amd.named_barrier")  # fmt: skip
+            "amd.s_barrier", "amd.named_barrier", "grid.")  # fmt: skip
 """Beginnings of the names of operations that others count on: a loop with one of them does more than poll a word."""
 IGNORED = frozenset({"map", "value", "compare"})
 BYTES = {"bool": 1, "i8": 1, "u8": 1, "i16": 2, "u16": 2, "i32": 4, "u32": 4, "f32": 4, "i64": 8, "u64": 8, "f64": 8}

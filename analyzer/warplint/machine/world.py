@@ -137,6 +137,8 @@ class World:
         self.mbarriers: dict[Hashable, Mbarrier] = {}
         self.named: dict[tuple[int, int], NamedBarrier] = {}
         self.cluster = ClusterBarrier()
+        self.grid = ClusterBarrier()
+        """The barrier of the grid, as far as the cluster's CTAs are part of it."""
         self.outcome = Outcome(scenario.name)
         self.live = {cta: self.everyone for cta in range(scenario.ctas)}
         self.agents: list[Agent] = []

@@ -8,7 +8,7 @@ from warplint.threads.needs import Needs, inside
 MAX_THREADS = 1024
 SIZES = (128, 256, 512, 1024)
 MAX_SHAPES = 3
-_BLOCK_WIDE = frozenset({"bar.sync.cta", "bar.red.cta", "hip.__syncthreads", "amd.s_barrier"})
+_BLOCK_WIDE = frozenset({"bar.sync.cta", "bar.red.cta", "hip.__syncthreads", "amd.s_barrier", "grid.sync"})
 
 
 def candidates(kernel: Kernel, needs: Needs) -> list[tuple[int, int, int]]:

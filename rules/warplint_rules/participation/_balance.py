@@ -24,7 +24,7 @@ from warplint.threads.facts import Condition, Event, Known, Opaque, Reach, Roles
 from warplint_rules._say import reached
 from warplint_rules.participation._dataflow import rests_on_unknown
 
-BARRIERS = ("bar.sync.cta", "bar.red.cta", "hip.__syncthreads", "amd.s_barrier")
+BARRIERS = ("bar.sync.cta", "bar.red.cta", "hip.__syncthreads", "amd.s_barrier", "grid.sync")
 
 Terms = Mapping[tuple[str, ...], int]
 """How often: symbolic factors (loop tests, conditions) -> coefficient. `{(): 2}` is twice."""

@@ -166,7 +166,7 @@ def _remedy(roles: Roles, event: Event, condition: Condition | None) -> str:
     whole = event.reach.exact and not event.reach.elected
     whole = whole and all(lanes == full.get(warp) for warp, lanes in warps_of(present, size).items())
     count = len(warps_of(present, size)) * size
-    if not whole or roles.kernel.is_amd:
+    if not whole or roles.kernel.is_amd or event.name == "grid.sync":
         return "Move the barrier out of the branch, so that every live thread of the block executes it."
     if count == size:
         return (

@@ -27,6 +27,8 @@ from warplint.threads.facts import Uniformity, warps_of
 WORKGROUP = (-1, -2)
 """Ids of the workgroup barrier of gfx12: for the program, and for the trap handler."""
 CLUSTER = (-3, -4)
+FENCED = frozenset({"hip.__syncthreads", "grid.sync"})
+"""Workgroup barriers with the fences of `__syncthreads` around them."""
 
 
 class Workgroup(Struct, eq=False):
@@ -92,7 +94,7 @@ def workgroup_barrier(
         threads &= agent.threads
         waves = warps_of(threads, world.warp_size)
     agent.results[(op, "value")] = v.Unknown(("barrier", id(instruction), group.generation), Uniformity.CTA)
-    ready = _meeting(world, agent, threads, instruction.span, op.name == "hip.__syncthreads")
+    ready = _meeting(world, agent, threads, instruction.span, op.name in FENCED)
     return None if ready() else Wait("cta barrier", instruction.span, ready, ("bar", agent.cta, 0))
 
 
@@ -300,6 +302,7 @@ def named_barrier(
 
 HANDLERS = {
     "hip.__syncthreads": workgroup_barrier,
+    "grid.sync": workgroup_barrier,
     "amd.all_reduce": all_reduce,
     "amd.s_barrier": workgroup_barrier,
     "amd.s_barrier_signal_wait": split_barrier,

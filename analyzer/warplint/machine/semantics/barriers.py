@@ -212,6 +212,42 @@ def cluster_wait(
     return None if ready() else Wait("cluster barrier", instruction.span, ready, "cluster", generation=generation)
 
 
+def grid_barrier(
+    world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
+) -> Wait | None:
+    """A barrier of the whole grid (`grid.sync()`): the other CTAs of the grid are taken to come.
+
+    The runtime makes it of `__syncthreads`, a counter in global memory and `__syncthreads` (cooperative_groups.h). The
+    CTAs of a cluster join as at a cluster barrier of its own.
+    """
+    if len(world.live) == 1:
+        return cta_barrier(world, agent, instruction, operands, threads)
+    grid = world.grid
+    generation = grid.generation
+    grid.arrive(agent.cta, threads, world.strands.published(world.strands_of(agent, threads)), instruction.span)
+    world.changed = True
+    world.step(agent, instruction.span, f"grid barrier, generation {generation}", "grid", threads)
+
+    def ready() -> bool:
+        if grid.generation == generation:
+            grid.complete(world.live)
+        if grid.generation == generation:
+            return False
+        world.strands.acquire(world.strands_of(agent, threads), grid.handed[generation])
+        return True
+
+    return None if ready() else Wait("grid barrier", instruction.span, ready, "grid", generation=generation)
+
+
+def grid_control(
+    world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
+) -> Wait | None:
+    """griddepcontrol: other grids are taken to come and to go; it joins no threads (PTX ISA 9.7.13.13)."""
+    assert instruction.op is not None
+    world.step(agent, instruction.span, instruction.op.name, None, threads)
+    return None
+
+
 def proxy_fence(
     world: World, agent: Agent, instruction: Instruction, operands: dict[str, Value], threads: int
 ) -> Wait | None:
@@ -268,6 +304,9 @@ HANDLERS = {
     "barrier.nonaligned": named,
     "barrier.cluster.arrive": cluster_arrive,
     "barrier.cluster.wait": cluster_wait,
+    "grid.sync": grid_barrier,
+    "griddepcontrol.wait": grid_control,
+    "griddepcontrol.launch_dependents": grid_control,
     "fence.proxy.async": proxy_fence,
     "fence.mbarrier_init.release.cluster": init_fence,
     "fence.acq_rel.cluster": thread_fence,
