@@ -416,6 +416,7 @@ class Compiler:
         if polled is not None:
             self.polls.append(PollLoop(top, end, polled.symbols, polled.escapes, stmt.text, stmt.test_span))
         if branch >= 0:
+            self.out[branch].tree = stmt.test.expr if stmt.test is not None else None
             self.out[branch].syncs = self._syncs(top, end)
             self.out[branch].target = end
             self.out[branch].merge = end

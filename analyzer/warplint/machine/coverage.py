@@ -32,25 +32,46 @@ def missed(roles: Roles, code: Code, reader: Reader) -> tuple[ir.Operation, ...]
 
 
 def _guards(code: Code, places: set[int]) -> dict[int, list[tuple[int, int]]]:
-    """The branches around some places, outermost first, each with the side (1: true, 2: false) the place is on."""
+    """The branches that decide about some places, in order, each with the side (1: true, 2: false) that leads there.
+
+    Those around a place, loops too, and those before it of which one side ends in a jump past it.
+    """
     found: dict[int, list[tuple[int, int]]] = {at: [] for at in places}
     ordered = sorted(places)
     for pc, branch in enumerate(code.instructions):
-        if branch.kind is Kind.BRANCH and not branch.loop:
+        if branch.kind is not Kind.BRANCH:
+            continue
+        if branch.loop:
             for at in ordered:
                 if pc < at < branch.merge:
-                    found[at].append((pc, 1 if at < branch.target else 2))
+                    found[at].append((pc, 1))
+            continue
+        past = _past(code, branch)
+        for at in ordered:
+            if pc < at < branch.merge:
+                found[at].append((pc, 1 if at < branch.target else 2))
+            elif branch.merge <= at < past:
+                found[at].append((pc, 2))
     return found
+
+
+def _past(code: Code, branch: Instruction) -> int:
+    """Where the true side of a branch goes on, when it ends in a jump out of it."""
+    last = code.instructions[branch.target - 2]  # before the jump over the other side
+    if last.kind is Kind.EXIT:
+        return len(code.instructions)
+    return last.target if last.kind is Kind.JUMP and not last.loop else -1
 
 
 def _excused(op: ir.Operation, at: int, guards: list[tuple[int, int]], code: Code, reader: Reader) -> bool:
     given: set[int] = set()
     for pc, side in guards:
         branch = code.instructions[pc]
-        if branch.sides and not branch.sides & side:
-            return _never(branch, op, reader, given)
-        given.add(id(branch.tree))
-    return op.predicate is not None and reader.fixed(op.predicate, given)
+        if not branch.sides & side:
+            return branch.sides != 0 and _never(branch, op, reader, given)
+        if pc < at < branch.merge and not branch.loop:
+            given.add(id(branch.tree))
+    return op.predicate is not None and reader.fixed(op.predicate, given, id(op))
 
 
 def _never(branch: Instruction, op: ir.Operation, reader: Reader, given: set[int]) -> bool:
@@ -60,4 +81,4 @@ def _never(branch: Instruction, op: ir.Operation, reader: Reader, given: set[int
         return False
     if op.name in TESTS and reader.tested(test, TESTS):
         return True
-    return reader.fixed(test, given)
+    return reader.fixed(test, given, id(test))

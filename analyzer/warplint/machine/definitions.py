@@ -27,9 +27,12 @@ class Definitions:
         self.under: dict[int, tuple[ir.Expr, ...]] = {}
         """Conditions inside its loop around an assignment (by identity)."""
         self.inside: dict[int, tuple[ir.Expr, ...]] = {}
-        """All conditions around it, those of loops too."""
+        """All conditions around it, those of loops too, outermost first."""
+        self.places: dict[int, tuple[int, tuple[int, ...]]] = {}
+        """Where an assignment, operation or condition (by identity) stands: its rank, and the sequences around it."""
         self.visits = 0
         self._conditions(kernel.body)
+        self._places(kernel.body)
         for stmt in ir.walk(kernel.body):
             if id(stmt) not in part.live:
                 continue
@@ -49,25 +52,63 @@ class Definitions:
                 self.under[id(stmt)] = tests[-MAX_NESTED:]
                 self.inside[id(stmt)] = every
             if isinstance(stmt, ir.Loop):
-                tests, every = (), (*every, *tests_of(stmt))
+                tests, every = (), (*every, *tests_of(stmt, (*ENDS, ir.Continue)))
             elif isinstance(stmt, ir.If):
                 tests, every = (*tests, stmt.test.expr), (*every, stmt.test.expr)
             below = stmt.body if isinstance(stmt, ir.Seq) else tuple(ir.children(stmt))
             stack += [(one, tests, every) for one in below]
 
-    def fixed(self, tree: ir.Expr, given: Collection[int] = ()) -> bool:
+    def _places(self, body: ir.Seq) -> None:
+        stack: list[tuple[ir.Stmt, tuple[int, ...]]] = [(body, ())]
+        while stack:
+            stmt, around = stack.pop()
+            if id(stmt) not in self.part.live:
+                continue
+            if isinstance(stmt, ir.Assign):
+                self.places[id(stmt)] = (len(self.places), around)
+            elif isinstance(stmt, ir.Do):
+                self.places[id(stmt.op)] = (len(self.places), around)
+            elif isinstance(stmt, ir.If | ir.Loop) and stmt.test is not None:
+                self.places[id(stmt.test.expr)] = (len(self.places), around)
+            below = stmt.body if isinstance(stmt, ir.Seq) else tuple(ir.children(stmt))
+            around = (*around, id(stmt)) if isinstance(stmt, ir.Seq) else around
+            stack += [(one, around) for one in reversed(below)]
+
+    def _reaching(self, symbol: ir.Symbol, user: int) -> tuple[list[ir.Assign], int]:
+        """The assignments that a variable may have its value from at `user`, and how many of the outermost conditions
+        around them have no part in that.
+
+        An assignment before the user, in one of the sequences around it, is made anew whenever that sequence is
+        entered: only what stands behind it in this sequence comes after it, and how often it is entered does not
+        matter.
+        """
+        made = self.assigned.get(symbol, [])
+        here = self.places.get(user)
+        if here is None or (symbol.dims != (1,) and any(stmt.index is not None for stmt in made)):
+            return made, 0
+        rank, around = here
+        before = [(place, stmt) for stmt in made
+                  if (place := self.places[id(stmt)])[0] < rank and place[1][-1] in around]  # fmt: skip
+        if not before:
+            return made, 0
+        (first, sequences), last = max(before, key=lambda one: one[0][0])
+        places = ((stmt, self.places[id(stmt)]) for stmt in made)
+        left = [stmt for stmt, (at, inside) in places if at >= first and sequences[-1] in inside]
+        return left, len(self.inside.get(id(last), ()))
+
+    def fixed(self, tree: ir.Expr, given: Collection[int] = (), user: int = 0) -> bool:
         """No unknown input has a part in its value, nor in how often and whether its variables are assigned.
 
-        `given` are conditions (by identity) that hold where it is looked at.
+        `given` are conditions (by identity) that hold where it is looked at: by `user` (a key of `places`).
         """
-        pending: list[ir.Expr] = [tree]
-        seen: set[ir.Symbol] = set()
-        trees: set[int] = set()
+        pending: list[tuple[ir.Expr, int]] = [(tree, user)]
+        seen: set[tuple[ir.Assign, int]] = set()
+        trees: set[tuple[int, int]] = set()
         while pending:
-            top = pending.pop()
-            if id(top) in trees:
+            top, user = pending.pop()
+            if (id(top), user) in trees:
                 continue
-            trees.add(id(top))
+            trees.add((id(top), user))
             self.visits += 1
             if self.visits > MAX_VISITS:
                 return False
@@ -78,18 +119,20 @@ class Definitions:
                     case ir.OpValue(op=op):
                         if op.name not in STEADY:
                             return False
-                        pending += [operand for role, operand in op.operands.items() if role in ("value", "lane")]
+                        pending += [(one, id(op)) for role, one in op.operands.items() if role in ("value", "lane")]
                     case ir.Special(name=name):
                         if name.startswith(("ctaid", "nctaid", "clusterid", "clock", "smid", "gridid", "dynamic")):
                             return False
                     case ir.Var(symbol=symbol) | ir.Element(symbol=symbol):
                         if symbol.kind in ("param", "global", "constant") and not (symbol.pointer or symbol.dims):
                             return False
-                        if symbol not in seen:
-                            seen.add(symbol)
-                            for stmt in self.assigned.get(symbol, ()):
-                                pending.append(stmt.value.expr)
-                                pending += [one for one in self.inside.get(id(stmt), ()) if id(one) not in given]
+                        made, outside = self._reaching(symbol, user)
+                        for stmt in made:
+                            if (stmt, outside) not in seen:
+                                seen.add((stmt, outside))
+                                pending.append((stmt.value.expr, id(stmt)))
+                                tests = self.inside.get(id(stmt), ())[outside:]
+                                pending += [(one, id(one)) for one in tests if id(one) not in given]
         return True
 
     def tested(self, tree: ir.Expr, names: Collection[str]) -> bool:
@@ -141,14 +184,18 @@ class Definitions:
         return None
 
 
-def tests_of(loop: ir.Loop) -> Iterator[ir.Expr]:
-    """The conditions that end a loop: its own, and those of breaks."""
+ENDS = (ir.Break, ir.Exit, ir.Leave)
+"""What ends a loop."""
+
+
+def tests_of(loop: ir.Loop, jumps: tuple[type[ir.Stmt], ...] = ENDS) -> Iterator[ir.Expr]:
+    """The conditions that end a loop: its own, and those of breaks (or of other jumps in it)."""
     if loop.test is not None:
         yield loop.test.expr
     stack: list[tuple[ir.Stmt, tuple[ir.Expr, ...]]] = [(stmt, ()) for stmt in loop.body.body]
     while stack:
         stmt, tests = stack.pop()
-        if isinstance(stmt, ir.Break | ir.Exit | ir.Leave):
+        if isinstance(stmt, jumps):
             yield from tests
         elif isinstance(stmt, ir.If):
             inside = (*tests, stmt.test.expr) if len(tests) < 4 else tests
