@@ -144,3 +144,20 @@ def test_what_an_input_could_lead_to_is_missed(name: str) -> None:
 )
 def test_only_what_follows_the_last_certain_assignment_counts(body: str, known: bool) -> None:
     assert fixed(body) is known
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"if (table[0] == tiles) return; {SYNC}",
+        f"for (int i = 0; i < n / 64; ++i) {{ {SYNC} }} if (n % 64 != 0) {{ {SYNC} }}",
+    ],
+)
+def test_numbers_that_differ_and_divide_by_nothing_are_tried(body: str) -> None:
+    assert missed(body) == 0
+
+
+def test_numbers_that_break_the_kernel_leave_no_trace() -> None:
+    body = 'if (table[0] == tiles) return; if (threadIdx.x < 32) asm volatile("bar.sync 1, 64;");'
+    execution = execute(analyze(kernel_of(body))[0])
+    assert execution.missed and not any(outcome.blocked for outcome in execution.outcomes)

@@ -7,9 +7,10 @@ times, each with three rounds of the loop around it where the work allows.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from warplint.machine.inputs import Inputs, Reader, kind_of
 from warplint.machine.slicing import Slice
@@ -134,6 +135,17 @@ class Plan:
         made = self._make(Trips(trips.outer, trips.inner, trips.block, growing=True, others=trips.others))
         return made if self._signature(made.rounds, asked) != self._signature(trips, asked) else None
 
+    def uneven(self, scenario: Scenario, asked: Mapping[Hashable, int]) -> Iterator[Scenario]:
+        """The same with numbers that divide by nothing and of which no two are equal: those that are loaded, then all.
+
+        What only runs for a remainder, or where two of them differ, comes to light.
+        """
+        for kinds in (("load",), ("load", "param")):
+            keys = [key for key in asked if isinstance(key, tuple) and key[0] in kinds]
+            if keys and (len(kinds) == 1 or any(key[0] == "param" for key in keys)):
+                numbers: dict[Hashable, int] = {key: asked[key] + 1 + 2 * at for at, key in enumerate(keys)}
+                yield replace(scenario, choose=Given(scenario.choose, numbers))
+
     def idle(self, scenario: Scenario, asked: Mapping[Hashable, int]) -> bool:
         """Some size that it asked for was given as 0: a launch with nothing to do, which the host may never make."""
         trips = scenario.rounds
@@ -248,6 +260,18 @@ class Chooser(Struct, frozen=True):
             elif trips.growing:
                 number *= 1 + min(at, GROWTH)
         return number
+
+
+class Given(Struct, frozen=True):
+    """Numbers for some inputs, in place of those that a scenario has for them."""
+
+    choose: Callable[[Hashable], int]
+    numbers: Mapping[Hashable, int]
+
+    def __call__(self, key: Hashable) -> int:
+        """A number for an unknown."""
+        number = self.numbers.get(key)
+        return self.choose(key) if number is None else number
 
 
 def asks_sizes(asked: Mapping[Hashable, int]) -> bool:
