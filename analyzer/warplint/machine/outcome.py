@@ -172,6 +172,17 @@ class Repeat(Struct, frozen=True):
     """How often so many iterations were not executed."""
 
 
+class Extent(Struct):
+    """How far the accesses of one execution to one shared variable go, those that certainly happen."""
+
+    low: int
+    """The first byte that any of them touches, and the access."""
+    lowest: Access
+    high: int
+    """One past the last byte, and the access."""
+    highest: Access
+
+
 class Outcome(Struct):
     """Everything one scenario showed."""
 
@@ -200,6 +211,8 @@ class Outcome(Struct):
     """Every agent left the kernel or is in `blocked`; False when a bound stopped the execution."""
     asked: dict[Hashable, int] = field(default_factory=dict)
     """Unknown inputs that the execution asked for, with the number it was given."""
+    extents: dict[Hashable, Extent] = field(default_factory=dict)
+    """By shared variable."""
     repeats: list[Repeat] = field(default_factory=list)
     """Loops that are proved for all their iterations, though not all were executed."""
     guesses: dict[tuple[str, Span], Uniformity] = field(default_factory=dict)

@@ -273,6 +273,7 @@ def _access(world: World, agent: Agent, view: View, instruction: Instruction) ->
         # A condition on data may let any of the threads read: all are taken.
         mask = agent.mask_where(agent.narrowed(instruction.predicate(view)))
         threads = threads if mask is None else mask
+        world.doubtful = mask is None
     if threads:
         operands = {"address": instruction.value(view)}
         for number, value in enumerate(instruction.data):
@@ -280,6 +281,7 @@ def _access(world: World, agent: Agent, view: View, instruction: Instruction) ->
         if world.trial is not None:
             operands = {role: settled(operand) for role, operand in operands.items()}
         handler(world, agent, instruction, operands, threads)
+    world.doubtful = False
 
 
 def _operate(world: World, agent: Agent, view: View, instruction: Instruction) -> bool:

@@ -181,6 +181,8 @@ class World:
             Hashable, tuple[Party, int, tuple[tuple[int, int], ...], tuple[Hashable, int] | None, Span]
         ] = {}
         self.exit_clocks: dict[int, dict[Hashable, int]] = {}
+        self.doubtful = False
+        """Which of the threads really do what is executed is not known: its condition rests on data."""
         self.executed = 0
         self.stopped = ""
         self.trial: Trial | None = None

@@ -30,23 +30,28 @@ __global__ void __launch_bounds__(128) shift(float* out, const float* in) {
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
 from warplint.finding import Finding, Level, Symptom
+from warplint.machine import Execution
+from warplint.machine.footprint import Access
+from warplint.machine.outcome import Outcome, Party
 from warplint.program.ir import Symbol
 from warplint.rule import Rule
 from warplint.source import Span
 from warplint.threads.facts import AccessFact, Condition, Event, Known, Roles
+from warplint_rules._executed import party
 from warplint_rules._regions import MIN_COPY, places
 from warplint_rules._say import Reporter, location, spelled, threads
 from warplint_rules._smem import dynamic_limit
 from warplint_rules._words import WORD_BYTES, barriers, capital, threads_in
 
-RULE = Rule(Level.ERROR, Symptom.CRASH)
+RULE = Rule(Level.ERROR, Symptom.CRASH, executes=True, local=True)
 SAY = Reporter(__name__, RULE)
 
+_WHY = "It touches another variable or memory that the block does not own: silent corruption, or an illegal access."
 _SIZED = frozenset({"cp.async.bulk.g2s", "cp.async.bulk.s2g"})
 _SHARED_ROLES = {
     "cp.async.bulk.g2s": ("dst",),
@@ -96,12 +101,68 @@ def check(roles: Roles) -> Iterator[Finding]:
             level=None if certain else Level.WARNING,
             threads=threads(roles, first.threads),
             guards=first.guards,
-            why="It touches another variable or memory that the block does not own: silent corruption, or an illegal "
-            "access.",
+            why=_WHY,
             remedy=f"Make `{symbol.name}` at least {max(touch.end for touch in found)} bytes large, or correct the "
             "offset.",
             related=[location(roles, other.span, "also outside") for other in found[1:] if other.span != first.span],
         )
+
+
+def check_execution(execution: Execution) -> Iterator[Finding]:
+    """Places that the structural half has no constant for: loads in expressions, indices of loops and stages."""
+    roles = execution.roles
+    shown = [outcome for outcome in execution.outcomes if outcome.established]
+    for symbol in dict.fromkeys(key for outcome in shown for key in outcome.extents if isinstance(key, Symbol)):
+        size = _size(roles, symbol)
+        if size is None:
+            continue
+        for start in (True, False):
+            found = _outside(shown, symbol, size[0], start)
+            if found is not None and not any(
+                touch.symbol is symbol and (touch.end > size[0] or touch.start < 0) for touch in _touches(roles)
+            ):
+                yield _passed(execution, symbol, size, found)
+                break
+
+
+def _outside(outcomes: Sequence[Outcome], symbol: Symbol, size: int, start: bool) -> Access | None:
+    """The access that goes farthest outside of a variable, if that does not depend on unknown inputs.
+
+    Either nothing was asked for, or executions with other numbers for everything they asked for go as far.
+    """
+    by_place: dict[int, list[tuple[Outcome, Access]]] = {}
+    for outcome in outcomes:
+        extent = outcome.extents.get(symbol)
+        if extent is not None and (extent.low < 0 if start else extent.high > size):
+            place, access = (extent.low, extent.lowest) if start else (extent.high, extent.highest)
+            by_place.setdefault(place, []).append((outcome, access))
+    for place in sorted(by_place, reverse=not start):
+        alike = by_place[place]
+        asked = [
+            {key: value for key, value in outcome.asked.items() if not isinstance(key, str)} for outcome, _ in alike
+        ]
+        if all(len({numbers.get(key) for numbers in asked}) > 1 for key in set().union(*asked)):
+            return alike[0][1]
+    return None
+
+
+def _passed(execution: Execution, symbol: Symbol, size: tuple[int, str], access: Access) -> Finding:
+    roles = execution.roles
+    end = access.hi > size[0]
+    past = f"{access.hi - size[0]} bytes past the end" if end else f"{-access.lo} bytes before the start"
+    outside = access.threads
+    if access.offsets is not None:
+        outside = sum(1 << thread for thread, at in access.offsets if at < 0 or at + access.width > size[0])
+    return SAY.at(
+        roles,
+        access.span,
+        f"{capital(access.what)} by {party(execution, Party(access.cta, outside))} reaches {past} of the {size[0]} "
+        f"bytes of `{symbol.name}`{size[1]}.",
+        level=Level.WARNING if symbol.kind == "dynamic_shared" and roles.launch.smem is None else None,
+        threads=threads(roles, outside),
+        why=_WHY,
+        remedy=f"Make `{symbol.name}` larger, or keep the index inside (bytes {access.lo} to {access.hi - 1}).",
+    )
 
 
 def _touches(roles: Roles) -> Iterator[_Touch]:

@@ -8,9 +8,9 @@ from warplint.machine import values as v
 from warplint.machine.agent import Agent, Wait
 from warplint.machine.barriers import label_of
 from warplint.machine.compile import Instruction
-from warplint.machine.footprint import Access, Counted, Lanes, Proxy, Region
+from warplint.machine.footprint import Access, Counted, Lanes, Order, Proxy, Region
 from warplint.machine.memory import Hazard
-from warplint.machine.outcome import Fault, Party
+from warplint.machine.outcome import Extent, Fault, Party
 from warplint.machine.slicing import LOOKS, ORDINARY, STORES
 from warplint.machine.slots import remote, stage_stride
 from warplint.machine.strands import Strand
@@ -21,6 +21,8 @@ from warplint.source import Span
 from warplint.threads.facts import Uniformity
 
 MAX_HAZARDS = 400
+VOLATILE = ("volatile load", "volatile store")
+"""Where no loop waits for a word that is accessed so, nothing but a barrier orders it, as for any other access."""
 WORD = 8
 """Bytes of an mbarrier object (PTX ISA, mbarrier: .b64)."""
 
@@ -103,6 +105,8 @@ def touch(
     if region.cta != agent.cta:
         remote(world, agent, threads, region.cta, span, done[0] if done else None)
     record(world, access, strands)
+    if exact and size and not access.inferred and not world.doubtful:
+        _reach(world, region.key, access)
     if region in world.memory.overflowed:
         world.note(f"more accesses to `{region.name}` than are kept", span)
     if write:
@@ -116,6 +120,18 @@ def touch(
     return access
 
 
+def _reach(world: World, key: Hashable, access: Access) -> None:
+    """Keep how far the accesses to a variable go."""
+    known = world.outcome.extents.get(key)
+    if known is None:
+        world.outcome.extents[key] = Extent(access.lo, access, access.hi, access)
+        return
+    if access.lo < known.low:
+        known.low, known.lowest = access.lo, access
+    if access.hi > known.high:
+        known.high, known.highest = access.hi, access
+
+
 def record(world: World, access: Access, strands: list[Strand]) -> None:
     """Enter an access into the history and keep the hazards it shows."""
     if world.observer is not None:
@@ -126,6 +142,8 @@ def record(world: World, access: Access, strands: list[Strand]) -> None:
     for hazard in world.memory.access(access, strands):
         if hazard.first.what == hazard.second.what == "tcgen05.dealloc" or not _certain(hazard):
             continue
+        if hazard.order is Order.SAME_WARP and hazard.first.what in VOLATILE and hazard.second.what in VOLATILE:
+            continue  # lanes in lockstep, as code for older GPUs is written
         if len(world.outcome.hazards) < MAX_HAZARDS:
             world.outcome.hazards.append(hazard)
 
@@ -176,11 +194,11 @@ def store(
         _forget(world, agent, place, node.bytes)
         if node.atomic and isinstance(place, v.Place) and region_of(world, agent, place) is not None:
             world.tallied.add(place.base)
-        if node.atomic or world.polls is not None:
-            what = "atomic operation" if node.atomic else "volatile store"
-            touch(world, agent, threads, place, node.bytes, instruction.span, what, write=True, atomic=True)
-            if not node.atomic and world.polls is not None:
-                world.polls.store(agent, place, _data(operands), node.bytes, threads, instruction.span, False)
+        what = "atomic operation" if node.atomic else VOLATILE[1]
+        strong = node.atomic or world.polls is not None
+        touch(world, agent, threads, place, node.bytes, instruction.span, what, write=True, atomic=strong)
+        if not node.atomic and world.polls is not None:
+            world.polls.store(agent, place, _data(operands), node.bytes, threads, instruction.span, False)
         return None
     data = _data(operands)
     if world.polls is not None:
@@ -238,9 +256,9 @@ def read(world: World, agent: Agent, instruction: Instruction, operands: dict[st
     node = instruction.store
     assert node is not None
     if node.volatile:
-        if world.polls is not None:
-            place = agent.narrowed(operands["address"])
-            touch(world, agent, threads, place, node.bytes, instruction.span, "volatile load", write=False, atomic=True)
+        strong = world.polls is not None
+        place = agent.narrowed(operands["address"])
+        touch(world, agent, threads, place, node.bytes, instruction.span, VOLATILE[0], write=False, atomic=strong)
         return None
     _ordinary(world, agent, instruction, operands, threads, "ordinary load", node.bytes)
     return None
