@@ -118,9 +118,8 @@ class Lanes(Struct, eq=False):
         if self.high - self.low > SPARSE or other.high - other.low > SPARSE:
             return self.cells(size).keys().isdisjoint(other.cells(size).keys())
         ahead = other.low // size - self.low // size
-        if ahead >= 0:
-            return not (self.bits(size) >> ahead) & other.bits(size)
-        return not self.bits(size) & (other.bits(size) >> -ahead)
+        mine, theirs = self._bits.get(size) or self.bits(size), other._bits.get(size) or other.bits(size)
+        return not (mine >> ahead) & theirs if ahead >= 0 else not mine & (theirs >> -ahead)
 
     def meet(self, later: Lanes) -> tuple[tuple[int, int], ...]:
         """Who meets whom, cell by cell: (threads of this access, threads of the later one), each pair once."""

@@ -120,6 +120,8 @@ class Memory:
         """Compare two accesses with overlapping bounds. True when the older need not be kept any longer."""
         write = new.write
         mine, theirs = old.lanes, new.lanes
+        if theirs is not None and mine is not theirs and not (write or old.write):
+            return False  # two reads, each at places of its own
         if mine is not theirs and mine is not None and theirs is not None and mine.apart(theirs):
             return False
         if new.lanes is None:
@@ -235,7 +237,10 @@ class Memory:
             if id(strand.clock) in checked and strand.warp_joined == 0:
                 continue
             partners = touch.earlier if met is None else met.get(strand.index, 0)
+            known = strand.clock.get
             for writer, time in stamps:
+                if known(writer, 0) >= time:
+                    continue  # the usual case, before anything is called
                 threads = strands.all[writer].threads
                 if not threads & partners or strands.knows(strand, writer, time, partners):
                     continue

@@ -90,7 +90,7 @@ def touch(
         low, high, exact = 0, whole or (1 << 40), False
     access = Access(
         region, low, high, write, proxy, span, what, agent.cta, threads,
-        tuple((s.index, s.now) for s in strands), done, pending, lanes, width, exact, pipeline, atomic=atomic,
+        tuple([(s.index, s.now) for s in strands]), done, pending, lanes, width, exact, pipeline, atomic=atomic,
         inferred=inferred,
     )  # fmt: skip
     if proxy != "generic" and isinstance(offset, int):
