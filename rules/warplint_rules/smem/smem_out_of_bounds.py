@@ -117,7 +117,7 @@ def check_execution(execution: Execution) -> Iterator[Finding]:
         if size is None:
             continue
         for start in (True, False):
-            found = _outside(shown, symbol, size[0], start)
+            found = _outside(shown, symbol, size[0], start, roles.assumed_block)
             if found is not None and not any(
                 touch.symbol is symbol and (touch.end > size[0] or touch.start < 0) for touch in _touches(roles)
             ):
@@ -125,7 +125,7 @@ def check_execution(execution: Execution) -> Iterator[Finding]:
                 break
 
 
-def _outside(outcomes: Sequence[Outcome], symbol: Symbol, size: int, start: bool) -> Access | None:
+def _outside(outcomes: Sequence[Outcome], symbol: Symbol, size: int, start: bool, assumed: bool) -> Access | None:
     """The access that goes farthest outside of a variable, if that does not depend on unknown inputs.
 
     Either nothing was asked for, or executions with other numbers for everything they asked for go as far.
@@ -135,6 +135,8 @@ def _outside(outcomes: Sequence[Outcome], symbol: Symbol, size: int, start: bool
         extent = outcome.extents.get(symbol)
         if extent is not None and (extent.low < 0 if start else extent.high > size):
             place, access = (extent.low, extent.lowest) if start else (extent.high, extent.highest)
+            if assumed and access.offsets is not None:
+                continue  # a smaller block may be launched
             by_place.setdefault(place, []).append((outcome, access))
     for place in sorted(by_place, reverse=not start):
         alike = by_place[place]
@@ -180,7 +182,7 @@ def _touches(roles: Roles) -> Iterator[_Touch]:
         if event.name in _SHARED_ROLES and event.reach.threads:
             yield from _copies(roles, event)
     for access in roles.accesses:
-        yield from _accesses(access)
+        yield from _accesses(access, roles.assumed_block)
 
 
 def _copies(roles: Roles, event: Event) -> Iterator[_Touch]:
@@ -199,13 +201,14 @@ def _copies(roles: Roles, event: Event) -> Iterator[_Touch]:
             )
 
 
-def _accesses(access: AccessFact) -> Iterator[_Touch]:
+def _accesses(access: AccessFact, assumed: bool) -> Iterator[_Touch]:
+    """Of a block whose size is assumed only what every thread touches alike: smaller blocks may be launched."""
     if not isinstance(access.offset, Known) or not access.reach.threads or not access.bytes:
         return
     each = access.offset.each
     if isinstance(each, int):
         offsets: Iterable[int] = (each,)
-    elif access.reach.exact and not access.reach.elected:
+    elif access.reach.exact and not access.reach.elected and not assumed:
         mine = [each[thread] for thread in threads_in(access.reach.threads)]
         offsets = sorted({min(mine), max(mine)})
     else:
